@@ -1,0 +1,8 @@
+//! What Kubernetes does to objects, as pure functions over JSON values: names, selectors, quantities, patches,
+//! apply, schemas, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
+
+pub mod resource;
+pub mod status;
+
+pub use resource::{ApiResource, Gvk};
+pub use status::{ApiError, Cause, Reason};
