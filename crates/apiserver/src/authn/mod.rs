@@ -1,0 +1,1 @@
+//! Who sends a request: client certificates, service-account tokens, bootstrap tokens.

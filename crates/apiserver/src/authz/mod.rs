@@ -1,0 +1,1 @@
+//! Whether a user may do something: RBAC.

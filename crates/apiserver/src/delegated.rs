@@ -1,0 +1,1 @@
+//! Running as an aggregated API server under a real parent.

@@ -1,0 +1,47 @@
+//! What others plug into the server: virtual API groups, and what stands behind pods and nodes.
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::request_info::RequestInfo;
+use crate::user::UserInfo;
+
+/// A version of an API group that is computed, not stored. Requests are authenticated and authorized before.
+pub trait GroupHandler: Send + Sync {
+    /// The group's name.
+    fn group(&self) -> &str;
+
+    /// Its version.
+    fn version(&self) -> &str;
+
+    /// Its `APIResourceList`.
+    fn discovery(&self) -> Value;
+
+    /// Its OpenAPI v3 document, if it has one.
+    fn openapi(&self) -> Option<Value> {
+        None
+    }
+
+    /// Answers a request below `/apis/GROUP/VERSION/`. Upgrades are in the request's extensions, as hyper puts them.
+    fn handle(
+        &self,
+        info: RequestInfo,
+        user: UserInfo,
+        request: Request<Body>,
+    ) -> BoxFuture<'_, Response<Body>>;
+}
+
+/// What runs pods: answers `exec`, `attach`, `portforward` and `log` of a pod, and `proxy` of pods, nodes and
+/// services. The object is known to exist; upgrades are in the request's extensions, as hyper puts them.
+pub trait PodBackend: Send + Sync {
+    /// Answers a request on a connecting subresource; `object` is the stored pod, node or service.
+    fn connect(
+        &self,
+        info: RequestInfo,
+        user: UserInfo,
+        object: Value,
+        request: Request<Body>,
+    ) -> BoxFuture<'_, Response<Body>>;
+}

@@ -1,0 +1,1 @@
+//! `/healthz`, `/livez` and `/readyz`.

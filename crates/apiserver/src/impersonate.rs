@@ -1,0 +1,1 @@
+//! Acting as somebody else, where that is allowed.

@@ -1,0 +1,1 @@
+//! The authority and its certificates and keys.

@@ -1,0 +1,82 @@
+//! Query strings and percent-encoding.
+
+/// The parameters of a query string, in order, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Parses `a=b&c=d`; what cannot be decoded is kept as it is.
+    pub fn parse(text: &str) -> Self {
+        Self(
+            text.split('&')
+                .filter(|pair| !pair.is_empty())
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(key, true), decode(value, true))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.all(key).next()
+    }
+
+    /// Every value of a parameter.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(candidate, _)| candidate == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a boolean parameter is on (as Go's API machinery reads it: anything but `0` and `false`).
+    pub fn is_on(&self, key: &str) -> bool {
+        self.get(key)
+            .is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
+    }
+}
+
+/// Decodes `%XX` (and `+` as a space where `form` says so). Bad escapes stay; invalid UTF-8 is replaced.
+pub fn decode(text: &str, form: bool) -> String {
+    if !text.bytes().any(|byte| byte == b'%' || (form && byte == b'+')) {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let hex = |offset: usize| bytes.get(index + offset).and_then(|byte| char::from(*byte).to_digit(16));
+        match (bytes[index], hex(1), hex(2)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                index += 3;
+            }
+            (b'+', _, _) if form => {
+                decoded.push(b' ');
+                index += 1;
+            }
+            (byte, _, _) => {
+                decoded.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodes_parameters() {
+        let query = Query::parse("labelSelector=a%3Db%2Cc&watch=1&x=a+b&flag&bad=%zz&off=false");
+        assert_eq!(query.get("labelSelector"), Some("a=b,c"));
+        assert_eq!(query.get("x"), Some("a b"));
+        assert_eq!(query.get("bad"), Some("%zz"));
+        assert!(query.is_on("watch") && query.is_on("flag"));
+        assert!(!query.is_on("off") && !query.is_on("missing"));
+    }
+}

@@ -1,0 +1,1 @@
+//! Access, token and self-subject reviews.

@@ -1,0 +1,186 @@
+//! The server: its configuration, and the way of a request through it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use machinery::{ApiError, Reason};
+use source::ObjectSource;
+
+use crate::body::{Body, BoxError};
+use crate::group::{GroupHandler, PodBackend};
+use crate::query::Query;
+use crate::request_info::RequestInfo;
+use crate::user::{Caller, Peer, UserInfo};
+
+/// What a server needs.
+pub struct Config {
+    /// Where the objects are.
+    pub source: Arc<dyn ObjectSource>,
+    /// Wall time and randomness.
+    pub env: clock::Env,
+    /// What stands behind pods and nodes; without it their connecting subresources answer 501.
+    pub pods: Option<Arc<dyn PodBackend>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The objects cannot be read.
+    #[error("the object store does not answer")]
+    Source(#[from] source::Error),
+}
+
+/// A Kubernetes API server over an [`ObjectSource`].
+pub struct ApiServer {
+    pub(crate) config: Config,
+    groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer").finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// A server that is ready to answer: reads the custom resource definitions that its source holds.
+    ///
+    /// # Errors
+    /// [`Error::Source`] if they cannot be read.
+    pub async fn start(config: Config) -> Result<Arc<Self>, Error> {
+        Ok(Arc::new(Self {
+            config,
+            groups: RwLock::default(),
+        }))
+    }
+
+    /// Where the objects are: for the control plane's own controllers, past every rule.
+    pub fn source(&self) -> &Arc<dyn ObjectSource> {
+        &self.config.source
+    }
+
+    /// Wall time and randomness.
+    pub fn env(&self) -> &clock::Env {
+        &self.config.env
+    }
+
+    /// Adds a virtual API group.
+    pub fn add_group(&self, group: Arc<dyn GroupHandler>) {
+        self.groups.write().expect("no holder panics").push(group);
+    }
+
+    /// Answers one request; never fails, every error is a `Status`.
+    pub async fn handle(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Response<Body> {
+        let answer = AssertUnwindSafe(self.answer(request, caller)).catch_unwind().await;
+        match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => status(&error),
+            Err(_) => status(&ApiError::internal("the server failed while it handled this request")),
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Result<Response<Body>, ApiError> {
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
+        let user = match caller {
+            Caller::User(user) => user,
+            Caller::Peer(_) => UserInfo::anonymous(),
+        };
+        let group = self
+            .groups
+            .read()
+            .expect("no holder panics")
+            .iter()
+            .find(|group| group.group() == info.group && group.version() == info.version)
+            .cloned();
+        if let (true, Some(group)) = (info.is_resource_request, group) {
+            return Ok(group.handle(info, user, request).await);
+        }
+        Err(ApiError::new(
+            Reason::NotFound,
+            "the server could not find the requested resource",
+        ))
+    }
+
+    /// A client's service in this process that acts as a user: through authorization like any other.
+    pub fn client_service(self: &Arc<Self>, user: UserInfo) -> ClientService {
+        ClientService {
+            server: self.clone(),
+            caller: Caller::User(user),
+            authorization: None,
+        }
+    }
+
+    /// A client's service in this process that carries a bearer token: through authentication like any other.
+    pub fn client_service_with_token(self: &Arc<Self>, token: &str) -> ClientService {
+        ClientService {
+            server: self.clone(),
+            caller: Caller::Peer(Peer::default()),
+            authorization: http::HeaderValue::try_from(format!("Bearer {token}")).ok(),
+        }
+    }
+}
+
+/// An error as an answer.
+pub(crate) fn status(error: &ApiError) -> Response<Body> {
+    let mut response = Response::new(Body::from(Bytes::from(error.to_value().to_string())));
+    *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
+    if error.retry_after_seconds > 0 {
+        response
+            .headers_mut()
+            .insert(http::header::RETRY_AFTER, error.retry_after_seconds.into());
+    }
+    response
+}
+
+/// A client's way into the server without a socket.
+#[derive(Debug, Clone)]
+pub struct ClientService {
+    server: Arc<ApiServer>,
+    caller: Caller,
+    authorization: Option<http::HeaderValue>,
+}
+
+impl<B> tower::Service<Request<B>> for ClientService
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self {
+            server,
+            caller,
+            authorization,
+        } = self.clone();
+        let mut request = request.map(Body::new);
+        if let Some(authorization) = authorization {
+            request.headers_mut().insert(http::header::AUTHORIZATION, authorization);
+        }
+        Box::pin(async move { Ok(server.handle(request, caller).await) })
+    }
+}
