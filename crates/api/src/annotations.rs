@@ -1,0 +1,26 @@
+//! Annotation keys.
+
+/// Only the value `true` lets a component overwrite an object that exists.
+pub const AUTO_UPDATE: &str = "clusternet.io/autoupdate";
+/// In a child: the compact JSON of the object as last applied.
+pub const LAST_APPLIED: &str = "clusternet.io/last-applied-configuration";
+/// kubectl's own annotation of the same meaning; dropped before an object is applied.
+pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// In a child: `NAMESPACE.NAME` of the Description (on the parent) that an object comes from.
+pub const OWNED_BY_DESCRIPTION: &str = "apps.clusternet.io/owned-by-description";
+/// Why a Manifest or HelmChart cannot be deleted now.
+pub const FEED_PROTECTION: &str = "apps.clusternet.io/feed-protection";
+/// `true` on an object sent to the shadow API: no dry run on the parent.
+pub const SKIP_VALIDATING: &str = "apps.clusternet.io/skip-validating";
+/// `true` marks a Base as its namespace's default init workload.
+pub const IS_DEFAULT_CLUSTER_INIT: &str = "apps.clusternet.io/is-default-cluster-init";
+/// On a ManagedCluster: the Base that is its init workload.
+pub const CLUSTER_INIT_BASE: &str = "apps.clusternet.io/cluster-init-base";
+/// `true` on a ManagedCluster: no init handling.
+pub const SKIP_CLUSTER_INIT: &str = "clusters.clusternet.io/skip-cluster-init";
+/// On the agent's Lease: the cluster id, instead of the Lease's UID.
+pub const LEGACY_CLUSTER_ID: &str = "legacy-cluster-id";
+/// On a token Secret: the service account it belongs to.
+pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// On a token Secret: the UID of the service account it belongs to.
+pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";

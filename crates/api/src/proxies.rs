@@ -1,0 +1,10 @@
+//! `proxies.clusternet.io/v1alpha1`: the tunnel and the cluster proxy, served by the hub alone.
+
+use machinery::ApiResource;
+
+/// The API group.
+pub const GROUP: &str = "proxies.clusternet.io";
+/// Its version.
+pub const VERSION: &str = "v1alpha1";
+/// Sockets.
+pub const SOCKETS: ApiResource = ApiResource::cluster(GROUP, VERSION, "sockets", "Socket");

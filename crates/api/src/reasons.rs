@@ -1,0 +1,113 @@
+//! Condition types, taints, condition reasons and event reasons. Dashboards match on them.
+
+/// Condition type: the child answers.
+pub const READY: &str = "Ready";
+/// Condition type: the child's init workload is there.
+pub const CLUSTER_INIT: &str = "ClusterInit";
+
+/// Reason of Ready: the child's API server is well.
+pub const MANAGED_CLUSTER_READY: &str = "ManagedClusterReady";
+/// Reason of Ready: the child's API server is not well.
+pub const MANAGED_CLUSTER_NOT_READY: &str = "ManagedClusterNotReady";
+/// Reason of Ready: no heartbeat ever.
+pub const CLUSTER_STATUS_NEVER_UPDATED: &str = "ClusterStatusNeverUpdated";
+/// Reason of Ready: no heartbeat lately.
+pub const CLUSTER_STATUS_UNKNOWN: &str = "ClusterStatusUnknown";
+/// Reason of ClusterInit, and value of its taint.
+pub const CLUSTER_INIT_WAITING: &str = "ClusterInitWaiting";
+/// Reason of ClusterInit: not wanted.
+pub const CLUSTER_INIT_DISABLED: &str = "ClusterInitDisabled";
+/// Reason of ClusterInit: done.
+pub const CLUSTER_INIT_DONE: &str = "ClusterInitDone";
+
+/// Taint key (NoSchedule; the value is the reason of Ready).
+pub const TAINT_UNSCHEDULABLE: &str = "clusters.clusternet.io/unschedulable";
+/// Taint key (NoSchedule; the value is [`CLUSTER_INIT_WAITING`]).
+pub const TAINT_INITIALIZATION: &str = "clusters.clusternet.io/initialization";
+
+/// Event (normal).
+pub const AGGREGATE_STATUS: &str = "AggregateStatus";
+/// Event (normal).
+pub const BASE_CREATED: &str = "BaseCreated";
+/// Event (normal).
+pub const BASE_UPDATED: &str = "BaseUpdated";
+/// Event (normal).
+pub const DESCRIPTION_CREATED: &str = "DescriptionCreated";
+/// Event (normal).
+pub const DESCRIPTION_UPDATED: &str = "DescriptionUpdated";
+/// Event (normal).
+pub const FEED_INVENTORY_SYNCED: &str = "FeedInventorySynced";
+/// Event (normal).
+pub const FINALIZER_INJECTED: &str = "FinalizerInjected";
+/// Event (normal).
+pub const HELM_RELEASE_UPDATED: &str = "HelmReleaseUpdated";
+/// Event (normal).
+pub const HELM_RELEASES_CREATED: &str = "HelmReleasesCreated";
+/// Event (normal).
+pub const SCHEDULED: &str = "Scheduled";
+/// Event (normal).
+pub const SUCCESSFULLY_DEPLOYED: &str = "SuccessfullyDeployed";
+/// Event (normal).
+pub const SUCCESSFULLY_PRUNING_FEED: &str = "SuccessfullyPruningFeed";
+/// Event (normal).
+pub const SYNCED: &str = "Synced";
+
+/// Event (warning).
+pub const BAD_SCHEDULING_RESULT: &str = "BadSchedulingResult";
+/// Event (warning).
+pub const CHART_LOCATE_FAILURE: &str = "ChartLocateFailure";
+/// Event (warning).
+pub const FAILED_AGGREGATE_STATUS: &str = "FailedAggregateStatus";
+/// Event (warning).
+pub const FAILED_APPLYING_OVERRIDES: &str = "FailedApplyingOverrides";
+/// Event (warning).
+pub const FAILED_DELETING_DESCRIPTION: &str = "FailedDeletingDescription";
+/// Event (warning).
+pub const FAILED_INJECTING_FINALIZER: &str = "FailedInjectingFinalizer";
+/// Event (warning).
+pub const FAILED_MARSHALING_RESOURCE: &str = "FailedMarshalingResource";
+/// Event (warning).
+pub const FAILED_RETRIEVING_OBJECTS: &str = "FailedRetrievingObjects";
+/// Event (warning).
+pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+/// Event (warning).
+pub const FAILED_SYNCED: &str = "FailedSynced";
+/// Event (warning).
+pub const FAILED_SYNCING_BASE: &str = "FailedSyncingBase";
+/// Event (warning).
+pub const FAILED_SYNCING_DESCRIPTION: &str = "FailedSyncingDescription";
+/// Event (warning).
+pub const FAILED_SYNCING_LOCALIZATION: &str = "FailedSyncingLocalization";
+/// Event (warning).
+pub const FAILED_UPDATING_CLUSTER_STATUS: &str = "FailedUpdatingClusterStatus";
+/// Event (warning).
+pub const FEED_INVENTORY_NOT_SYNCED: &str = "FeedInventoryNotSynced";
+/// Event (warning).
+pub const HELM_CHART_NOT_FOUND: &str = "HelmChartNotFound";
+/// Event (warning).
+pub const HELM_RELEASE_FAILURE: &str = "HelmReleaseFailure";
+/// Event (warning).
+pub const INVALID_OVERRIDE_POLICY: &str = "InvalidOverridePolicy";
+/// Event (warning).
+pub const MANAGED_CLUSTER_NOT_FOUND: &str = "ManagedClusterNotFound";
+/// Event (warning).
+pub const MULTIPLE_BASES: &str = "MultipleBases";
+/// Event (warning).
+pub const MULTIPLE_LOCALIZATIONS: &str = "MultipleLocalizations";
+/// Event (warning).
+pub const REPLICA_JSON_PATH_UNSET: &str = "ReplicaJsonPathUnset";
+/// Event (warning).
+pub const UNPARSEABLE_FEEDS: &str = "UnParseableFeeds";
+/// Event (warning).
+pub const UNSUCCESSFULLY_DEPLOYED: &str = "UnSuccessfullyDeployed";
+/// Event (warning).
+pub const UNEQUAL_LENGTHS: &str = "UnequalLengths";
+/// Event (warning).
+pub const UNSUCCESSFULLY_PRUNING_FEED: &str = "UnsuccessfullyPruningFeed";
+/// Event (warning).
+pub const VERIFYING_HELM_CHART: &str = "VerifyingHelmChart";
+
+/// Event (warning) about a feed that is not there: `Nonexistent` and the feed's kind.
+pub fn nonexistent(kind: &str) -> String {
+    format!("Nonexistent{kind}")
+}
