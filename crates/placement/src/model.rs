@@ -1,0 +1,408 @@
+//! What placement reads of Subscriptions, ManagedClusters and FeedInventories.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use machinery::selector::LabelSelector;
+use serde_json::Value;
+
+use crate::hash;
+use crate::taints::{Taint, Toleration};
+
+/// A ManagedCluster's namespace and name; its text form is what `status.bindingClusters` holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterKey {
+    /// The dedicated namespace.
+    pub namespace: String,
+    /// The ManagedCluster's name.
+    pub name: String,
+}
+
+impl ClusterKey {
+    /// A key from its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A text that is not `namespace/name`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not of the form namespace/name")]
+pub struct InvalidClusterKey(pub String);
+
+impl FromStr for ClusterKey {
+    type Err = InvalidClusterKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self::new(namespace, name))
+            }
+            Some(_) | None => Err(InvalidClusterKey(text.to_owned())),
+        }
+    }
+}
+
+/// A ManagedCluster as placement sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// Namespace and name.
+    pub key: ClusterKey,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl Cluster {
+    /// From a ManagedCluster object; `None` if it has no namespace or name.
+    pub fn from_value(object: &Value) -> Option<Self> {
+        let metadata = &object["metadata"];
+        let key = ClusterKey::new(metadata["namespace"].as_str()?, metadata["name"].as_str()?);
+        let taints = object["spec"]["taints"].as_array();
+        Some(Self {
+            key,
+            labels: labels(metadata),
+            taints: taints.into_iter().flatten().map(Taint::from_value).collect(),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+        })
+    }
+}
+
+/// The labels of an object's metadata.
+fn labels(metadata: &Value) -> BTreeMap<String, String> {
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    labels
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+/// Whether a selector matches a set of labels.
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    selector.matches(|key| labels.get(key).map(String::as_str))
+}
+
+/// One of `spec.subscribers`.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// `clusterAffinity`; absent matches nothing.
+    pub affinity: LabelSelector,
+    /// `weight`, only read by static dividing; never negative.
+    pub weight: u32,
+    /// `subGroupStrategy.minClusters`.
+    pub min_clusters: Option<usize>,
+}
+
+/// A template that a Subscription refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Feed {
+    /// `kind`.
+    pub kind: String,
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `namespace`, empty if cluster-scoped.
+    pub namespace: String,
+    /// `name`.
+    pub name: String,
+}
+
+impl Feed {
+    /// From an element of `spec.feeds`.
+    pub fn from_value(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            kind: text("kind"),
+            api_version: text("apiVersion"),
+            namespace: text("namespace"),
+            name: text("name"),
+        }
+    }
+
+    /// The key of `status.replicas`: `<apiVersion>/<Kind>/<namespace>/<name>`, without the namespace if there is none.
+    pub fn key(&self) -> String {
+        if self.namespace.is_empty() {
+            format!("{}/{}/{}", self.api_version, self.kind, self.name)
+        } else {
+            format!(
+                "{}/{}/{}/{}",
+                self.api_version, self.kind, self.namespace, self.name
+            )
+        }
+    }
+}
+
+/// How replicas are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Whole feeds to each cluster.
+    Replication,
+    /// Replicas split by the subscribers' weights.
+    StaticDividing,
+    /// Replicas split by free capacity.
+    DynamicDividing,
+}
+
+/// A FeedInventory: for each feed how many replicas it wants, if it can be divided at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// In the order of the Subscription's feeds.
+    pub feeds: Vec<(Feed, Option<u32>)>,
+}
+
+impl Inventory {
+    /// From a FeedInventory object.
+    pub fn from_value(object: &Value) -> Self {
+        let feeds = object["spec"]["feeds"].as_array().into_iter().flatten();
+        Self {
+            feeds: feeds
+                .map(|feed| {
+                    let desired = feed["desiredReplicas"]
+                        .as_u64()
+                        .and_then(|n| u32::try_from(n).ok());
+                    (Feed::from_value(feed), desired)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What a Subscription's status says about its last binding.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bound {
+    /// `bindingClusters`, in the stored order; malformed entries are left out.
+    pub clusters: Vec<ClusterKey>,
+    /// `replicas`, by feed key, in the order of the clusters.
+    pub replicas: BTreeMap<String, Vec<i64>>,
+    /// `specHash`.
+    pub spec_hash: Option<u64>,
+}
+
+/// A Subscription as placement sees it.
+#[derive(Debug, Clone)]
+pub struct Subscription {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `spec.schedulerName`.
+    pub scheduler_name: String,
+    /// `spec.schedulingStrategy` and `spec.dividingScheduling.type`.
+    pub strategy: Strategy,
+    /// `spec.schedulingBySubGroup`.
+    pub by_sub_group: bool,
+    /// `spec.priority`, 0 if absent; larger goes first.
+    pub priority: i32,
+    /// `spec.subscribers`.
+    pub subscribers: Vec<Subscriber>,
+    /// `spec.clusterTolerations`.
+    pub tolerations: Vec<Toleration>,
+    /// `spec.feeds`.
+    pub feeds: Vec<Feed>,
+    /// The hash of the whole spec.
+    pub spec_hash: u64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its status.
+    pub bound: Bound,
+}
+
+/// Why a Subscription cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSubscription {
+    /// A subscriber's selector is malformed.
+    #[error("spec.subscribers[{index}].clusterAffinity: {problem}")]
+    Affinity {
+        /// Which subscriber.
+        index: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An unknown word for the strategy or the kind of dividing.
+    #[error("{field}: unsupported value \"{value}\"")]
+    Word {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl Subscription {
+    /// From a Subscription object.
+    ///
+    /// # Errors
+    /// A malformed selector or an unknown strategy.
+    pub fn from_value(object: &Value) -> Result<Self, InvalidSubscription> {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let array = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+        let subscribers = array(&spec["subscribers"]);
+        let subscribers = subscribers
+            .iter()
+            .enumerate()
+            .map(|(index, value)| subscriber(index, value));
+        Ok(Self {
+            namespace: text(&metadata["namespace"]),
+            name: text(&metadata["name"]),
+            scheduler_name: text(&spec["schedulerName"]),
+            strategy: strategy(spec)?,
+            by_sub_group: spec["schedulingBySubGroup"].as_bool().unwrap_or(false),
+            priority: spec["priority"]
+                .as_i64()
+                .and_then(|n| i32::try_from(n).ok())
+                .unwrap_or(0),
+            subscribers: subscribers.collect::<Result<_, _>>()?,
+            tolerations: array(&spec["clusterTolerations"])
+                .iter()
+                .map(Toleration::from_value)
+                .collect(),
+            feeds: array(&spec["feeds"]).iter().map(Feed::from_value).collect(),
+            spec_hash: hash::spec_hash(spec),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+            bound: bound(&object["status"]),
+        })
+    }
+
+    /// Whether any subscriber's affinity matches these labels.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.subscribers
+            .iter()
+            .any(|subscriber| selects(&subscriber.affinity, labels))
+    }
+}
+
+fn subscriber(index: usize, value: &Value) -> Result<Subscriber, InvalidSubscription> {
+    let affinity = match &value["clusterAffinity"] {
+        Value::Null => LabelSelector::nothing(),
+        selector => LabelSelector::from_value(selector).map_err(|problem| InvalidSubscription::Affinity {
+            index,
+            problem: problem.to_string(),
+        })?,
+    };
+    let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
+    Ok(Subscriber {
+        affinity,
+        weight: number(&value["weight"]).unwrap_or(0),
+        min_clusters: number(&value["subGroupStrategy"]["minClusters"])
+            .or_else(|| value["subGroupStrategy"].is_object().then_some(0))
+            .map(|n| n as usize),
+    })
+}
+
+fn strategy(spec: &Value) -> Result<Strategy, InvalidSubscription> {
+    let word = |value: &Value, default: &str| {
+        value
+            .as_str()
+            .filter(|s| !s.is_empty())
+            .unwrap_or(default)
+            .to_owned()
+    };
+    let strategy = word(&spec["schedulingStrategy"], "Replication");
+    match strategy.as_str() {
+        "Replication" => Ok(Strategy::Replication),
+        "Dividing" => {
+            let dividing = word(&spec["dividingScheduling"]["type"], "Static");
+            match dividing.as_str() {
+                "Static" => Ok(Strategy::StaticDividing),
+                "Dynamic" => Ok(Strategy::DynamicDividing),
+                _ => Err(InvalidSubscription::Word {
+                    field: "spec.dividingScheduling.type",
+                    value: dividing,
+                }),
+            }
+        }
+        _ => Err(InvalidSubscription::Word {
+            field: "spec.schedulingStrategy",
+            value: strategy,
+        }),
+    }
+}
+
+fn bound(status: &Value) -> Bound {
+    let clusters = status["bindingClusters"].as_array().into_iter().flatten();
+    let replicas = status["replicas"].as_object().into_iter().flatten();
+    Bound {
+        clusters: clusters.filter_map(|key| key.as_str()?.parse().ok()).collect(),
+        replicas: replicas
+            .map(|(feed, list)| {
+                let list = list.as_array().into_iter().flatten();
+                (feed.clone(), list.map(|n| n.as_i64().unwrap_or(0)).collect())
+            })
+            .collect(),
+        spec_hash: status["specHash"].as_u64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_a_subscription() {
+        let subscription = Subscription::from_value(&json!({
+            "metadata": {"namespace": "default", "name": "app"},
+            "spec": {
+                "schedulerName": "default", "priority": 7, "schedulingStrategy": "Dividing",
+                "subscribers": [
+                    {"clusterAffinity": {"matchLabels": {"a": "1"}}, "weight": 2, "subGroupStrategy": {"minClusters": 1}},
+                    {"clusterAffinity": {}},
+                    {},
+                ],
+                "feeds": [{"apiVersion": "v1", "kind": "Namespace", "name": "x"}],
+            },
+            "status": {"bindingClusters": ["ns/b", "junk"], "replicas": {"v1/Namespace/x": []}, "specHash": 3},
+        }))
+        .unwrap();
+        assert_eq!(
+            (subscription.priority, subscription.strategy),
+            (7, Strategy::StaticDividing)
+        );
+        assert_eq!(subscription.bound.clusters, [ClusterKey::new("ns", "b")]);
+        assert_eq!(subscription.feeds[0].key(), "v1/Namespace/x");
+        let none = BTreeMap::new();
+        let matching: Vec<bool> = subscription
+            .subscribers
+            .iter()
+            .map(|s| selects(&s.affinity, &none))
+            .collect();
+        assert_eq!(
+            matching,
+            [false, true, false],
+            "an empty selector matches all, an absent one nothing"
+        );
+        assert_eq!(subscription.subscribers[0].min_clusters, Some(1));
+        assert_eq!(subscription.subscribers[1].min_clusters, None);
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        let bad = json!({"spec": {"subscribers": [{"clusterAffinity":
+            {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}});
+        let error = Subscription::from_value(&bad).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("spec.subscribers[0].clusterAffinity: "),
+            "{error}"
+        );
+        let bad = json!({"spec": {"schedulingStrategy": "Random"}});
+        assert_eq!(
+            Subscription::from_value(&bad).unwrap_err().to_string(),
+            "spec.schedulingStrategy: unsupported value \"Random\""
+        );
+    }
+}

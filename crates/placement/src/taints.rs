@@ -1,0 +1,226 @@
+//! The plugin TaintToleration: taints keep Subscriptions off clusters, or make them less welcome.
+//!
+//! The rules are Kubernetes' own (`core/v1` `Toleration.ToleratesTaint`).
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A taint of a ManagedCluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value, often empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+impl Taint {
+    /// From an element of `spec.taints`.
+    pub fn from_value(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            key: text("key"),
+            value: text("value"),
+            effect: text("effect"),
+        }
+    }
+
+    fn repels(&self) -> bool {
+        matches!(self.effect.as_str(), "NoSchedule" | "NoExecute")
+    }
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}: {}}}", self.key, self.value)
+    }
+}
+
+/// A toleration of a Subscription.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Toleration {
+    /// Its key; empty means any.
+    pub key: String,
+    /// `Exists`, `Equal`, or empty, which means `Equal`.
+    pub operator: String,
+    /// Its value, compared under `Equal`.
+    pub value: String,
+    /// Its effect; empty means any.
+    pub effect: String,
+}
+
+impl Toleration {
+    /// From an element of `spec.clusterTolerations`.
+    pub fn from_value(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            key: text("key"),
+            operator: text("operator"),
+            value: text("value"),
+            effect: text("effect"),
+        }
+    }
+
+    /// Whether it tolerates the taint.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        let effect = self.effect.is_empty() || self.effect == taint.effect;
+        let key = self.key.is_empty() || self.key == taint.key;
+        let value = match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        };
+        effect && key && value
+    }
+}
+
+/// The first taint that keeps a Subscription with these tolerations off the cluster.
+pub fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
+    taints
+        .iter()
+        .filter(|taint| taint.repels())
+        .find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+}
+
+/// How many `PreferNoSchedule` taints nobody tolerates: the raw, reversed score.
+pub fn unwelcome(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
+    let relevant = |toleration: &&Toleration| matches!(toleration.effect.as_str(), "" | "PreferNoSchedule");
+    let tolerations: Vec<&Toleration> = tolerations.iter().filter(relevant).collect();
+    let count = taints
+        .iter()
+        .filter(|taint| taint.effect == "PreferNoSchedule")
+        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .count();
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::score::normalize_reversed;
+
+    /// `key=value:Effect`.
+    fn taint(text: &str) -> Taint {
+        let (pair, effect) = text.split_once(':').unwrap();
+        let (key, value) = pair.split_once('=').unwrap();
+        Taint {
+            key: key.into(),
+            value: value.into(),
+            effect: effect.into(),
+        }
+    }
+
+    /// `key operator value effect`, `-` for empty.
+    fn toleration(text: &str) -> Toleration {
+        let mut words = text.split(' ').map(|word| {
+            if word == "-" {
+                String::new()
+            } else {
+                word.to_owned()
+            }
+        });
+        let mut next = || words.next().unwrap();
+        Toleration {
+            key: next(),
+            operator: next(),
+            value: next(),
+            effect: next(),
+        }
+    }
+
+    fn filter(tolerations: &[&str], taints: &[&str]) -> Option<String> {
+        let taints: Vec<Taint> = taints.iter().map(|text| taint(text)).collect();
+        let tolerations: Vec<Toleration> = tolerations.iter().map(|text| toleration(text)).collect();
+        untolerated(&taints, &tolerations).map(ToString::to_string)
+    }
+
+    #[test]
+    fn filters_by_taints() {
+        const USER1: &str = "dedicated=user1:NoSchedule";
+        let table: [(&str, &[&str], &[&str], Option<&str>); 10] = [
+            ("F1", &[], &[USER1], Some("{dedicated: user1}")),
+            ("F2", &["dedicated - user1 NoSchedule"], &[USER1], None),
+            (
+                "F3",
+                &["dedicated Equal user2 NoSchedule"],
+                &[USER1],
+                Some("{dedicated: user1}"),
+            ),
+            ("F4", &["foo Exists - NoSchedule"], &["foo=bar:NoSchedule"], None),
+            (
+                "F5",
+                &["dedicated Equal user2 NoSchedule", "foo Exists - NoSchedule"],
+                &["dedicated=user2:NoSchedule", "foo=bar:NoSchedule"],
+                None,
+            ),
+            (
+                "F6",
+                &["foo Equal bar PreferNoSchedule"],
+                &["foo=bar:NoSchedule"],
+                Some("{foo: bar}"),
+            ),
+            ("F7", &["foo Equal bar -"], &["foo=bar:NoSchedule"], None),
+            (
+                "F8",
+                &["dedicated Equal user2 NoSchedule"],
+                &["dedicated=user1:PreferNoSchedule"],
+                None,
+            ),
+            ("F9", &[], &["dedicated=user1:PreferNoSchedule"], None),
+            (
+                "NoExecute",
+                &["- Exists - NoSchedule"],
+                &["a=b:NoSchedule", "c=d:NoExecute"],
+                Some("{c: d}"),
+            ),
+        ];
+        for (row, tolerations, taints, expected) in table {
+            assert_eq!(filter(tolerations, taints).as_deref(), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn scores_by_taints() {
+        let scores = |tolerations: &[&str], clusters: &[&[&str]]| -> Vec<i64> {
+            let tolerations: Vec<Toleration> = tolerations.iter().map(|text| toleration(text)).collect();
+            let raw: Vec<i64> = clusters
+                .iter()
+                .map(|taints| {
+                    let taints: Vec<Taint> = taints.iter().map(|text| taint(text)).collect();
+                    unwelcome(&taints, &tolerations)
+                })
+                .collect();
+            normalize_reversed(&raw)
+        };
+        let (foo, a, b) = (
+            "foo=bar:PreferNoSchedule",
+            "a=1:PreferNoSchedule",
+            "b=2:PreferNoSchedule",
+        );
+        assert_eq!(
+            scores(
+                &["foo Equal bar PreferNoSchedule"],
+                &[&[foo], &["foo=blah:PreferNoSchedule"]]
+            ),
+            [100, 0],
+            "T1"
+        );
+        let both = ["a Equal 1 PreferNoSchedule", "b Equal 2 PreferNoSchedule"];
+        assert_eq!(scores(&both, &[&[], &[a], &[a, b]]), [100, 100, 100], "T2");
+        assert_eq!(
+            scores(&["foo Equal bar PreferNoSchedule"], &[&[], &[a], &[a, b]]),
+            [100, 50, 0],
+            "T3"
+        );
+        let wrong_effect = ["a Equal 1 NoSchedule", "b Equal 2 NoSchedule"];
+        assert_eq!(
+            scores(&wrong_effect, &[&[], &["a=1:NoSchedule"], &[a, b]]),
+            [100, 100, 0],
+            "T4"
+        );
+        assert_eq!(scores(&[], &[&[], &[a]]), [100, 0], "T5");
+    }
+}
