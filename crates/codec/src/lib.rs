@@ -1,1 +1,8 @@
-//! codec
+//! Bytes to JSON values and back: YAML as Kubernetes tools read and write it, and Kubernetes' own protobuf form.
+//! No I/O and no knowledge of what the objects mean.
+
+pub mod fuzz;
+pub mod yaml;
+
+#[cfg(test)]
+mod fuzz_replay;

@@ -1,0 +1,19 @@
+//! Bodies for fuzzing: each takes any bytes and must not panic, whatever they are.
+
+use crate::yaml;
+
+/// Reads YAML; what was read must be written and read again to the same value.
+pub fn fuzz_yaml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // the answer is not looked at: only that the lenient reading ends
+    drop(yaml::parse_with(text, yaml::Duplicates::LastWins));
+    let Ok(documents) = yaml::parse(text) else { return };
+    for document in documents {
+        let written = yaml::to_string(&document);
+        match yaml::parse_one(&written) {
+            Ok(again) => assert_eq!(again, document, "written as {written:?}"),
+            // keys past 1,024 characters cannot be read back: the limit is YAML's
+            Err(error) => assert!(written.len() > 1_000, "{error} in {written:?}"),
+        }
+    }
+}
