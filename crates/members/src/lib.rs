@@ -1,1 +1,29 @@
-//! members
+//! Simulated clusters: an embedded control plane's nodes and workloads that come to life, fail and go as a spec
+//! says. They state plainly that they are simulated: each node's version and operating system say so.
+//!
+//! Every controller is a pure function from a [`world::World`] to [`action::Action`]s; [`run`] is the shell that
+//! watches, plans and carries out. Object names are derived from their owner, so that planning on a stale snapshot
+//! asks for what is there already instead of for one too many. There is no container runtime, no network and no
+//! storage behind any of it.
+
+pub mod action;
+mod backend;
+pub mod behaviour;
+mod commands;
+mod daemonsets;
+mod deployments;
+mod jobs;
+mod kubelet;
+mod nodes;
+mod owned;
+mod plan;
+mod replicasets;
+mod scheduling;
+mod shell;
+mod statefulsets;
+pub mod world;
+
+pub use backend::SimulatedPods;
+pub use nodes::NodeSpec;
+pub use plan::{Plan, plan};
+pub use shell::{Config, Error, run};

@@ -1,0 +1,165 @@
+//! What a node does with its pods: start them, let them end, take them away.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::action::Action;
+use crate::behaviour::{Behaviour, Failure};
+use crate::owned;
+use crate::plan::Clockwork;
+use crate::world::{PODS, World, condition, deleting, name, namespace, pod_ready, text, time, uid};
+
+pub(crate) fn plan(world: &World, clockwork: &mut Clockwork, actions: &mut Vec<Action>) {
+    for pod in &world.pods {
+        let node = text(pod, "/spec/nodeName");
+        if node.is_empty() {
+            if deleting(pod) {
+                actions.push(remove(pod));
+            }
+            continue;
+        }
+        if !world.nodes.iter().any(|candidate| name(candidate) == node) {
+            continue;
+        }
+        if deleting(pod) {
+            actions.push(remove(pod));
+            continue;
+        }
+        if let Some(status) = next_status(pod, clockwork) {
+            actions.push(Action::Patch {
+                resource: &PODS,
+                namespace: Some(namespace(pod).to_owned()),
+                name: name(pod).to_owned(),
+                subresource: Some("status"),
+                patch: json!({"status": status}),
+            });
+        }
+    }
+}
+
+fn remove(pod: &Value) -> Action {
+    Action::Delete {
+        resource: &PODS,
+        namespace: namespace(pod).to_owned(),
+        name: name(pod).to_owned(),
+        uid: uid(pod).to_owned(),
+        at_once: true,
+    }
+}
+
+/// The pod's next status, `None` while there is nothing to do or it is not time yet.
+fn next_status(pod: &Value, clockwork: &mut Clockwork) -> Option<Value> {
+    let behaviour = Behaviour::of(pod);
+    let span = |duration: std::time::Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    match text(pod, "/status/phase") {
+        "Succeeded" | "Failed" => None,
+        "Running" => {
+            let exit_after = behaviour.exit_after.filter(|_| pod_ready(pod))?;
+            let started = condition(pod, "Ready").and_then(|ready| time(ready, "/lastTransitionTime"))?;
+            let due = started.checked_add(span(exit_after)).ok()?;
+            clockwork.is_due(due).then(|| ended(pod, behaviour.exit_code, clockwork.now))
+        }
+        _ => {
+            let Some(bound) = time(pod, "/status/startTime") else {
+                // The kubelet saw it: from here its start takes as long as its behaviour says.
+                return Some(json!({
+                    "phase": "Pending", "startTime": clockwork.now.to_string(),
+                    "hostIP": "198.18.0.1", "conditions": [ready("PodScheduled", true, "", clockwork.now)],
+                }));
+            };
+            let due = bound.checked_add(span(behaviour.start_after)).ok()?;
+            if !clockwork.is_due(due) {
+                return None;
+            }
+            match behaviour.fail {
+                None => Some(running(pod, true, clockwork.now)),
+                Some(Failure::NotReady) => Some(running(pod, false, clockwork.now)),
+                Some(Failure::CrashLoopBackOff) => waiting(pod, "CrashLoopBackOff", clockwork.now),
+                Some(Failure::ImagePullBackOff) => waiting(pod, "ImagePullBackOff", clockwork.now),
+            }
+        }
+    }
+}
+
+fn ready(kind: &str, holds: bool, reason: &str, now: Timestamp) -> Value {
+    let mut condition = json!({
+        "type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": seconds(now),
+    });
+    if !reason.is_empty() {
+        condition["reason"] = json!(reason);
+    }
+    condition
+}
+
+fn conditions(is_ready: bool, reason: &str, now: Timestamp) -> Value {
+    json!([
+        ready("PodReadyToStartContainers", true, "", now),
+        ready("Initialized", true, "", now),
+        ready("Ready", is_ready, reason, now),
+        ready("ContainersReady", is_ready, reason, now),
+        ready("PodScheduled", true, "", now),
+    ])
+}
+
+/// Kubernetes' `Time` has whole seconds.
+fn seconds(now: Timestamp) -> String {
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+}
+
+fn containers(pod: &Value, status: impl Fn(&Value) -> Value) -> Value {
+    let list = pod.pointer("/spec/containers").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .map(|container| {
+            let mut entry = status(container);
+            entry["name"] = container["name"].clone();
+            entry["image"] = container["image"].clone();
+            entry["imageID"] = json!("simulated");
+            entry
+        })
+        .collect()
+}
+
+fn running(pod: &Value, is_ready: bool, now: Timestamp) -> Value {
+    let hash = owned::hash(&json!(uid(pod)), "ip");
+    let address = format!("198.19.{}.{}", (hash >> 8) % 256, hash % 254 + 1);
+    json!({
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "qosClass": "BestEffort",
+        "conditions": conditions(is_ready, if is_ready { "" } else { "ContainersNotReady" }, now),
+        "containerStatuses": containers(pod, |container| json!({
+            "ready": is_ready, "started": true, "restartCount": 0,
+            "containerID": format!("simulated://{:016x}", owned::hash(&container["name"], uid(pod))),
+            "state": {"running": {"startedAt": seconds(now)}},
+        })),
+    })
+}
+
+/// `None` if the pod is in that state already.
+fn waiting(pod: &Value, reason: &str, now: Timestamp) -> Option<Value> {
+    if text(pod, "/status/containerStatuses/0/state/waiting/reason") == reason {
+        return None;
+    }
+    Some(json!({
+        "phase": "Pending",
+        "conditions": conditions(false, "ContainersNotReady", now),
+        "containerStatuses": containers(pod, |_| json!({
+            "ready": false, "started": false, "restartCount": 0, "state": {"waiting": {"reason": reason}},
+        })),
+    }))
+}
+
+fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
+    let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    let started = text(pod, "/status/containerStatuses/0/state/running/startedAt");
+    json!({
+        "phase": phase,
+        "conditions": conditions(false, "PodCompleted", now),
+        "containerStatuses": containers(pod, |_| json!({
+            "ready": false, "started": false, "restartCount": 0,
+            "state": {"terminated": {
+                "exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": seconds(now),
+            }},
+        })),
+    })
+}

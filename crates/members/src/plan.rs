@@ -1,0 +1,50 @@
+//! One planning pass over everything that a simulated cluster runs.
+
+use jiff::Timestamp;
+
+use crate::action::Action;
+use crate::world::World;
+use crate::{NodeSpec, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets};
+
+/// The outcome of a pass.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[must_use]
+pub struct Plan {
+    /// What to do, in order.
+    pub actions: Vec<Action>,
+    /// When something falls due by itself, if anything does.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Collects what falls due when.
+pub(crate) struct Clockwork {
+    pub(crate) now: Timestamp,
+    wake_at: Option<Timestamp>,
+}
+
+impl Clockwork {
+    /// Whether `due` has come; if not it is remembered as a time to wake.
+    pub(crate) fn is_due(&mut self, due: Timestamp) -> bool {
+        if due <= self.now {
+            return true;
+        }
+        self.wake_at = Some(self.wake_at.map_or(due, |wake| wake.min(due)));
+        false
+    }
+}
+
+/// What every controller of a simulated cluster wants done now.
+pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp) -> Plan {
+    let mut actions = Vec::new();
+    let text = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
+    let mut clockwork = Clockwork { now, wake_at: None };
+    nodes::plan(specs, world, &text, &mut actions);
+    deployments::plan(world, &text, &mut actions);
+    replicasets::plan(world, &mut actions);
+    statefulsets::plan(world, &mut actions);
+    daemonsets::plan(world, &mut actions);
+    jobs::plan(world, &text, &mut actions);
+    scheduling::plan(world, &mut actions);
+    kubelet::plan(world, &mut clockwork, &mut actions);
+    Plan { actions, wake_at: clockwork.wake_at }
+}

@@ -1,0 +1,252 @@
+//! Workloads on a simulated cluster, planned and applied to a naive model of an API server until nothing is left
+//! to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use machinery::patch::merge_patch;
+use members::action::Action;
+use members::world::World;
+use members::{NodeSpec, plan};
+use serde_json::{Value, json};
+
+/// Objects by (plural, namespace, name), and a clock.
+struct Cluster {
+    specs: Vec<NodeSpec>,
+    objects: BTreeMap<(String, String, String), Value>,
+    now: Timestamp,
+    uids: u32,
+}
+
+impl Cluster {
+    fn new(nodes: usize) -> Self {
+        let specs = (0..nodes).map(|index| NodeSpec::named(format!("node-{index}"))).collect();
+        let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+        Self { specs, objects: BTreeMap::new(), now, uids: 0 }
+    }
+
+    fn world(&self) -> World {
+        let of = |plural: &str| -> Vec<Arc<Value>> {
+            self.objects.iter().filter(|(key, _)| key.0 == plural).map(|(_, value)| Arc::new(value.clone())).collect()
+        };
+        World {
+            nodes: of("nodes"),
+            pods: of("pods"),
+            deployments: of("deployments"),
+            replica_sets: of("replicasets"),
+            stateful_sets: of("statefulsets"),
+            daemon_sets: of("daemonsets"),
+            jobs: of("jobs"),
+        }
+    }
+
+    fn create(&mut self, plural: &str, mut object: Value) {
+        self.uids += 1;
+        object["metadata"]["uid"] = json!(format!("uid-{}", self.uids));
+        object["metadata"]["generation"] = json!(1);
+        object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = (plural.to_owned(), text("/metadata/namespace"), text("/metadata/name"));
+        self.objects.entry(key).or_insert(object);
+    }
+
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Create { resource, object, .. } => self.create(&resource.plural, object),
+            Action::Patch { resource, namespace, name, patch, .. } => {
+                let key = (resource.plural.to_string(), namespace.unwrap_or_default(), name);
+                merge_patch(self.objects.get_mut(&key).expect("patched objects exist"), &patch);
+            }
+            Action::Bind { namespace, name, node } => {
+                let key = ("pods".to_owned(), namespace, name);
+                self.objects.get_mut(&key).expect("bound pods exist")["spec"]["nodeName"] = json!(node);
+            }
+            Action::Delete { resource, namespace, name, at_once, .. } => {
+                let key = (resource.plural.to_string(), namespace, name);
+                if at_once {
+                    self.objects.remove(&key);
+                } else if let Some(object) = self.objects.get_mut(&key) {
+                    object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+                }
+            }
+        }
+    }
+
+    /// Plans and applies until nothing is left now, then jumps to the next due time, until none is near.
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            let plan = plan(&self.specs, &self.world(), self.now);
+            if !plan.actions.is_empty() {
+                plan.actions.into_iter().for_each(|action| self.apply(action));
+            } else if let Some(due) = plan.wake_at {
+                self.now = due;
+            } else {
+                return;
+            }
+        }
+        panic!("planning after applying still asks for something");
+    }
+
+    fn get(&self, plural: &str, name: &str) -> &Value {
+        &self.objects[&(plural.to_owned(), "demo".to_owned(), name.to_owned())]
+    }
+
+    fn pods(&self) -> Vec<&Value> {
+        self.objects.iter().filter(|(key, _)| key.0 == "pods").map(|(_, pod)| pod).collect()
+    }
+
+    fn set(&mut self, plural: &str, name: &str, patch: Value) {
+        let key = (plural.to_owned(), "demo".to_owned(), name.to_owned());
+        let object = self.objects.get_mut(&key).expect("it exists");
+        merge_patch(object, &patch);
+        object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+    }
+}
+
+fn template(annotations: Value) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"containers": [{"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": "100m"}}}]},
+    })
+}
+
+fn workload(kind: &str, replicas: i64, annotations: Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web", "namespace": "demo"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template(annotations),
+        },
+    })
+}
+
+#[test]
+fn nodes_say_that_they_are_simulated() {
+    let mut cluster = Cluster::new(2);
+    cluster.settle();
+    let world = cluster.world();
+    assert_eq!(world.nodes.len(), 2);
+    for node in &world.nodes {
+        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.34.0-simulated");
+        assert_eq!(node["status"]["conditions"][3]["status"], "True");
+    }
+}
+
+#[test]
+fn a_deployment_comes_up_scales_and_rolls() {
+    let mut cluster = Cluster::new(2);
+    cluster.create("deployments", workload("Deployment", 3, json!({})));
+    cluster.settle();
+    assert_eq!(cluster.get("deployments", "web")["status"]["readyReplicas"], 3);
+    assert_eq!(cluster.pods().len(), 3);
+
+    cluster.set("deployments", "web", json!({"spec": {"replicas": 1}}));
+    cluster.settle();
+    assert_eq!(cluster.pods().len(), 1);
+    assert_eq!(cluster.get("deployments", "web")["status"]["observedGeneration"], 2);
+
+    cluster.set("deployments", "web", json!({"spec": {"replicas": 4}}));
+    cluster.settle();
+    let image = json!({"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}});
+    cluster.set("deployments", "web", image);
+    cluster.settle();
+    let status = &cluster.get("deployments", "web")["status"];
+    assert_eq!((&status["updatedReplicas"], &status["availableReplicas"]), (&json!(4), &json!(4)));
+    assert!(cluster.pods().iter().all(|pod| pod["metadata"]["labels"]["v"] == "2"));
+}
+
+#[test]
+fn a_failing_template_never_takes_the_old_pods_below_the_floor() {
+    let mut cluster = Cluster::new(2);
+    cluster.create("deployments", workload("Deployment", 4, json!({})));
+    cluster.settle();
+    let fails = json!({"members.tombolo.io/fail": "CrashLoopBackOff"});
+    cluster.set("deployments", "web", json!({"spec": {"template": {"metadata": {"annotations": fails}}}}));
+    cluster.settle();
+    let status = &cluster.get("deployments", "web")["status"];
+    assert_eq!(status["availableReplicas"], 3, "maxUnavailable 25% of 4 lets one go: {status}");
+    assert_eq!(status["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn recreate_ends_the_old_pods_before_it_starts_new_ones() {
+    let mut cluster = Cluster::new(1);
+    let mut deployment = workload("Deployment", 2, json!({}));
+    deployment["spec"]["strategy"] = json!({"type": "Recreate"});
+    cluster.create("deployments", deployment);
+    cluster.settle();
+    let labels = json!({"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}});
+    cluster.set("deployments", "web", labels);
+    cluster.settle();
+    assert_eq!(cluster.get("deployments", "web")["status"]["updatedReplicas"], 2);
+    assert_eq!(cluster.pods().len(), 2);
+}
+
+#[test]
+fn stateful_pods_are_named_by_ordinal_and_go_from_the_end() {
+    let mut cluster = Cluster::new(1);
+    cluster.create("statefulsets", workload("StatefulSet", 3, json!({})));
+    cluster.settle();
+    let names = |cluster: &Cluster| -> Vec<String> {
+        cluster.pods().iter().map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names(&cluster), ["web-0", "web-1", "web-2"]);
+    cluster.set("statefulsets", "web", json!({"spec": {"replicas": 1}}));
+    cluster.settle();
+    assert_eq!(names(&cluster), ["web-0"]);
+    assert_eq!(cluster.get("statefulsets", "web")["status"]["readyReplicas"], 1);
+}
+
+#[test]
+fn a_daemon_set_has_a_pod_on_each_node() {
+    let mut cluster = Cluster::new(3);
+    cluster.create("daemonsets", workload("DaemonSet", 0, json!({})));
+    cluster.settle();
+    assert_eq!(cluster.get("daemonsets", "web")["status"]["numberReady"], 3);
+    assert_eq!(cluster.pods().len(), 3);
+}
+
+#[test]
+fn a_job_completes_and_a_failing_one_gives_up() {
+    let mut cluster = Cluster::new(1);
+    let job = |name: &str, annotations: Value| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "demo"},
+            "spec": {"completions": 3, "parallelism": 2, "backoffLimit": 1, "template": template(annotations)},
+        })
+    };
+    cluster.create("jobs", job("good", json!({})));
+    cluster.create("jobs", job("bad", json!({"members.tombolo.io/exit-code": "1"})));
+    cluster.settle();
+    let status = |name: &str| cluster.get("jobs", name)["status"].clone();
+    assert_eq!((&status("good")["succeeded"], &status("good")["conditions"][1]["type"]), (&json!(3), &json!("Complete")));
+    assert_eq!(status("bad")["conditions"][1]["type"], "Failed");
+}
+
+#[test]
+fn pods_without_room_stay_pending() {
+    let mut cluster = Cluster::new(1);
+    let mut deployment = workload("Deployment", 3, json!({}));
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
+    cluster.create("deployments", deployment);
+    cluster.settle();
+    let bound = cluster.pods().iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count();
+    assert_eq!(bound, 2, "a node of 8 cores has room for two pods of 3");
+}
+
+#[test]
+fn a_cordoned_or_tainted_node_gets_no_pods() {
+    let mut cluster = Cluster::new(2);
+    cluster.settle();
+    let key = |name: &str| ("nodes".to_owned(), String::new(), name.to_owned());
+    merge_patch(cluster.objects.get_mut(&key("node-0")).expect("a node"), &json!({"spec": {"unschedulable": true}}));
+    let taint = json!({"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}});
+    merge_patch(cluster.objects.get_mut(&key("node-1")).expect("a node"), &taint);
+    cluster.create("deployments", workload("Deployment", 1, json!({})));
+    cluster.settle();
+    assert!(cluster.pods()[0]["spec"]["nodeName"].is_null());
+    cluster.now = cluster.now.checked_add(SignedDuration::from_secs(1)).expect("in range");
+    merge_patch(cluster.objects.get_mut(&key("node-0")).expect("a node"), &json!({"spec": {"unschedulable": null}}));
+    cluster.settle();
+    assert_eq!(cluster.pods()[0]["spec"]["nodeName"], "node-0");
+}
