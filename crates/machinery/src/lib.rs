@@ -1,9 +1,11 @@
 //! What Kubernetes does to objects, as pure functions over JSON values: names, selectors, quantities, patches,
 //! apply, schemas, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
 
+pub mod field;
 pub mod meta;
 pub mod names;
 pub mod resource;
+pub mod schema;
 pub mod selector;
 pub mod status;
 

@@ -1,0 +1,149 @@
+use serde_json::json;
+
+use super::*;
+
+fn schema(value: Value) -> Schema {
+    Schema::from_openapi(&value).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn widget() -> Schema {
+    schema(json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+            "spec": {
+                "type": "object", "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 1, "maximum": 10},
+                    "name": {"type": "string", "maxLength": 3, "pattern": "^[a-z]*$", "default": "abc"},
+                    "mode": {"type": "string", "enum": ["a", "b"], "nullable": true},
+                    "port": {"x-kubernetes-int-or-string": true},
+                    "ip": {"type": "string", "format": "ipv4"},
+                    "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set", "maxItems": 3},
+                    "rows": {
+                        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                        "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer", "default": 7}}}
+                    },
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                        "properties": {"in": {"type": "object", "properties": {"x": {"type": "string"}}}}},
+                    "map": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "raw": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+                    "either": {"type": "object", "properties": {"l": {"type": "string"}, "r": {"type": "string"}},
+                        "oneOf": [{"required": ["l"]}, {"required": ["r"]}]},
+                    "deep": {"type": "object", "default": {}, "properties": {"on": {"type": "boolean", "default": true}}}
+                }
+            }
+        }
+    }))
+}
+
+#[test]
+fn drops_what_it_does_not_know() {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"a": "b"}, "nope": 1}, "extra": {},
+        "spec": {
+            "size": 1, "foo": 1, "rows": [{"k": "a"}, {"k": "b", "z": 1}],
+            "free": {"any": {"thing": 1}, "in": {"x": "1", "y": 2}},
+            "map": {"a": "b"},
+            "raw": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "bad": 1}, "spec": {"z": 1}}
+        }
+    });
+    assert_eq!(
+        widget().prune(&mut object),
+        [
+            "extra",
+            "metadata.nope",
+            "spec.foo",
+            "spec.free.in.y",
+            "spec.raw.metadata.bad",
+            "spec.rows[1].z"
+        ]
+    );
+    assert_eq!(object["spec"]["free"]["any"]["thing"], json!(1));
+    assert_eq!(object["spec"]["raw"]["spec"]["z"], json!(1));
+    assert!(widget().prune(&mut object).is_empty(), "once is enough");
+}
+
+#[test]
+fn fills_in_defaults_and_drops_nulls() {
+    let mut object = json!({"spec": {"size": null, "name": null, "mode": null, "rows": [{"k": "a", "v": null}, {"k": "b"}]}});
+    widget().fill_defaults(&mut object);
+    assert_eq!(
+        object,
+        json!({"spec": {
+            "name": "abc", "mode": null, "deep": {"on": true}, "rows": [{"k": "a", "v": 7}, {"k": "b", "v": 7}]
+        }})
+    );
+}
+
+#[test]
+fn complains_in_the_words_of_kubernetes() {
+    let table = [
+        (json!({"size": "x"}), "spec.size", "Invalid value: \"string\": spec.size in body must be of type integer: \"string\""),
+        (json!({}), "spec.size", "Required value"),
+        (json!({"size": 0}), "spec.size", "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+        (json!({"size": 11}), "spec.size", "Invalid value: 11: spec.size in body should be less than or equal to 10"),
+        (json!({"size": 1.5}), "spec.size", "Invalid value: \"number\": spec.size in body must be of type integer: \"number\""),
+        (json!({"size": 1, "name": "abcd"}), "spec.name", "Too long: may not be more than 3 bytes"),
+        (json!({"size": 1, "name": "A"}), "spec.name", "Invalid value: \"A\": spec.name in body should match '^[a-z]*$'"),
+        (json!({"size": 1, "name": null}), "spec.name", "Invalid value: \"null\": spec.name in body must be of type string: \"null\""),
+        (json!({"size": 1, "mode": "c"}), "spec.mode", "Unsupported value: \"c\": supported values: \"a\", \"b\""),
+        (json!({"size": 1, "port": true}), "spec.port", "Invalid value: \"boolean\": spec.port in body must be of type integer,string: \"boolean\""),
+        (json!({"size": 1, "ip": "x"}), "spec.ip", "Invalid value: \"x\": spec.ip in body must be of type ipv4: \"x\""),
+        (json!({"size": 1, "tags": ["a", "a"]}), "spec.tags[1]", "Duplicate value: \"a\""),
+        (json!({"size": 1, "tags": ["a", "b", "c", "d"]}), "spec.tags", "Too many: 4: must have at most 3 items"),
+        (json!({"size": 1, "rows": [{"k": "a"}, {"k": "a"}]}), "spec.rows[1]", "Duplicate value: {\"k\":\"a\"}"),
+        (json!({"size": 1, "raw": {"kind": "Pod"}}), "spec.raw.apiVersion", "Required value"),
+        (json!({"size": 1, "map": {"a": 1}}), "spec.map.a", "Invalid value: \"integer\": spec.map.a in body must be of type string: \"integer\""),
+    ];
+    for (spec, field, message) in table {
+        let causes = widget().validate(&json!({"spec": spec}));
+        let found: Vec<_> = causes
+            .iter()
+            .map(|cause| (cause.field.as_str(), cause.message.as_str()))
+            .collect();
+        assert_eq!(found, [(field, message)], "{spec}");
+    }
+    let good = json!({"spec": {"size": 2.0, "port": "http", "ip": "10.0.0.1", "either": {"l": "x"}, "tags": ["a", "b"]}});
+    assert_eq!(widget().validate(&good), []);
+    let causes = widget().validate(&json!({"spec": {"size": 1, "either": {"l": "x", "r": "y"}}}));
+    assert_eq!(
+        (causes[0].field.as_str(), causes[0].message.as_str()),
+        ("<nil>", "Invalid value: \"\": \"spec.either\" must validate one and only one schema (oneOf). Found 2 valid alternatives")
+    );
+}
+
+#[test]
+fn refuses_schemas_that_make_no_sense() {
+    for (value, want) in [
+        (json!([]), ": Invalid value: []: must be an object"),
+        (json!({"properties": {"a": {"type": "x"}}}), "properties[a].type: Unsupported value: \"x\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\""),
+        (json!({"items": {"$ref": "#/x"}}), "items.$ref: Forbidden: $ref is not supported"),
+        (json!({"maxLength": -1}), "maxLength: Invalid value: -1: must be greater than or equal to 0"),
+    ] {
+        assert_eq!(Schema::from_openapi(&value).expect_err("bad").to_string(), want);
+    }
+    let mut deep = json!({});
+    for _ in 0..200 {
+        deep = json!({"items": deep});
+    }
+    assert!(Schema::from_openapi(&deep).is_err());
+}
+
+#[test]
+fn named_types_may_be_recursive() {
+    fn resolve(_: u32) -> &'static Schema {
+        static NODE: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
+        NODE.get_or_init(|| {
+            let mut node = Schema::of(Kind::Object);
+            node.properties.insert("not".into(), Link::named(resolve, 0));
+            node.properties.insert("type".into(), Link::of(Schema::of(Kind::String)));
+            node
+        })
+    }
+    let node = resolve(0);
+    let mut value = json!({"not": {"not": {"type": "x", "foo": 1}}});
+    assert_eq!(node.prune_value(&mut value), ["not.not.foo"]);
+    assert!(format!("{node:?}").len() < 4_000);
+    assert_eq!(node.validate(&json!({"not": {"not": 1}})).len(), 1);
+}
