@@ -1,0 +1,58 @@
+//! Measures the embedded control plane against etcd (with fsync) + kube-apiserver and against a null server that
+//! answers canned bytes: same client, same TLS, one machine, one run. `cargo xtask bench` builds all it needs.
+//!
+//! What the null server reaches is what the client and TLS leave: nothing measured here can be faster.
+
+mod client;
+mod null;
+mod phases;
+mod report;
+mod servers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::report::Report;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    let outcome = match words.as_slice() {
+        ["null-server", folder] => runtime.block_on(null::serve(&PathBuf::from(folder))),
+        ["api" | "apiserver"] | [] => runtime.block_on(api_server()),
+        _ => Err(anyhow::anyhow!("known benchmarks: api")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a command line tool's complaint")]
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+async fn api_server() -> anyhow::Result<()> {
+    let realkube = PathBuf::from(std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?);
+    let scratch = realkube.join("bench");
+    if scratch.exists() {
+        std::fs::remove_dir_all(&scratch)?;
+    }
+    std::fs::create_dir_all(&scratch)?;
+    let mut report = Report::default();
+    for kind in servers::Kind::ALL {
+        let server = servers::Server::start(kind, &realkube, &scratch).await?;
+        phases::run(&server, &mut report).await.with_context(|| format!("measuring {kind:?}"))?;
+        server.stop()?;
+    }
+    report.print();
+    Ok(())
+}

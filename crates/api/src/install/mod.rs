@@ -1,0 +1,97 @@
+//! The objects that prepare a cluster: [`parent`] for the one that holds the fleet's objects, [`child`] for one
+//! that joins. They hold no wildcard and bind nobody to cluster-admin.
+
+mod child;
+mod parent;
+
+use serde_json::{Value, json};
+
+pub use child::{ChildOptions, Kinds, child};
+pub use parent::{ParentOptions, parent, roles};
+
+use crate::names::SYSTEM_NAMESPACE;
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn service_account(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+    })
+}
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
+}
+
+fn named_rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": groups, "resources": resources, "resourceNames": names, "verbs": verbs})
+}
+
+fn cluster_role(name: &str, rules: Vec<Value>) -> Value {
+    json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+}
+
+fn role(name: &str, namespace: &str, rules: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": namespace}, "rules": rules,
+    })
+}
+
+fn account_subject(account: &str) -> Value {
+    json!({"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE})
+}
+
+fn group_subject(group: &str) -> Value {
+    json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group})
+}
+
+fn cluster_binding(name: &str, cluster_role: &str, subjects: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": cluster_role},
+        "subjects": subjects,
+    })
+}
+
+fn binding(name: &str, namespace: &str, role_kind: &str, role: &str, subjects: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role},
+        "subjects": subjects,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_no_wildcard_and_no_cluster_admin() {
+        let options = ParentOptions { compat_anonymous_proxy: true, ..ParentOptions::default() };
+        let objects = parent(&options).into_iter().chain(child(&ChildOptions::default()));
+        for object in objects.filter(|object| object["apiVersion"] == RBAC) {
+            let text = object.to_string();
+            assert!(!text.contains("\"*\""), "{text}");
+            assert!(!text.contains("cluster-admin"), "{text}");
+        }
+    }
+
+    #[test]
+    fn namespaces_come_before_what_lies_in_them() {
+        let objects = parent(&ParentOptions::default());
+        for (index, object) in objects.iter().enumerate() {
+            let Some(needed) = object["metadata"]["namespace"].as_str().filter(|name| *name != "kube-system") else {
+                continue;
+            };
+            let made = objects[..index]
+                .iter()
+                .any(|earlier| earlier["kind"] == "Namespace" && earlier["metadata"]["name"] == needed);
+            assert!(made, "{object} comes before its namespace");
+        }
+    }
+}

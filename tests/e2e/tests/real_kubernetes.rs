@@ -1,0 +1,170 @@
+//! The same binary on real Kubernetes: a parent, two children behind tunnels, one Subscription.
+
+use std::path::Path;
+use std::time::Duration;
+
+use e2e::{Bench, ControlPlane, Kubectl, Process, tombolo, wait_for};
+
+const HUB_PORT: u16 = 17_160;
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nginx").join(name).display().to_string()
+}
+
+#[test]
+fn one_subscription_reaches_two_real_clusters_and_comes_back() {
+    let Some(bench) = Bench::find("one_subscription_reaches_two_real_clusters_and_comes_back") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let parent = ControlPlane::start(&bench, "parent", 17_100, "api kcm");
+    let children = [
+        ControlPlane::start(&bench, "child-1", 17_120, "api kcm scheduler kwok"),
+        ControlPlane::start(&bench, "child-2", 17_140, "api kcm scheduler kwok"),
+    ];
+    let admin = parent.kubectl();
+
+    prepare_parent(&bench, &admin);
+    let roles = start_roles(&bench, &parent, folder.path());
+    let token = bootstrap_token(&admin);
+    let agents: Vec<Process> = children
+        .iter()
+        .zip(["child-1", "child-2"])
+        .map(|(child, name)| join(&bench, &parent, child, name, &token, folder.path()))
+        .collect();
+
+    wait_for("both clusters are ready", Duration::from_secs(90), || {
+        let list = admin.json("managedclusters -A")?;
+        let ready = list["items"].as_array().into_iter().flatten().filter(|cluster| is_true(cluster, "Ready")).count();
+        if ready == 2 { Ok(()) } else { Err(format!("{ready} of 2 are ready")) }
+    });
+    let table = admin.run("get mcls -A");
+    assert!(table.contains("CLUSTER ID") && table.contains("child-1"), "{table}");
+
+    distribute(&bench, &parent, &admin, &children);
+    reach_through_the_hub(&bench, &parent, folder.path());
+    withdraw(&admin, &children);
+    drop((agents, roles));
+}
+
+fn is_true(object: &serde_json::Value, kind: &str) -> bool {
+    object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn prepare_parent(bench: &Bench, admin: &Kubectl) {
+    let port = HUB_PORT.to_string();
+    let output = tombolo(bench, &["install", "--hub-external-name", "localhost", "--hub-port", &port])
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    admin.with_input("apply --server-side -f -", &String::from_utf8_lossy(&output.stdout));
+}
+
+fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Process> {
+    let port = HUB_PORT.to_string();
+    [
+        ("hub", "clusternet-hub", vec!["--secure-port", port.as_str(), "--bind-address", "127.0.0.1"]),
+        ("scheduler", "clusternet-scheduler", vec!["--leader-elect=true"]),
+        ("controllers", "clusternet-controller-manager", vec!["--controllers=*"]),
+    ]
+    .into_iter()
+    .map(|(role, account, flags)| {
+        let kubeconfig = parent.service_account_kubeconfig("clusternet-system", account, folder);
+        let mut command = tombolo(bench, &[role, "--kubeconfig"]);
+        command.arg(kubeconfig).args(flags);
+        Process::start(role, &mut command, folder)
+    })
+    .collect()
+}
+
+fn bootstrap_token(admin: &Kubectl) -> String {
+    let (id, secret) = ("e2etok", "0123456789abcdef");
+    admin.with_input(
+        "apply -f -",
+        &format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: bootstrap-token-{id}, namespace: kube-system}}\n\
+             type: bootstrap.kubernetes.io/token\nstringData:\n  token-id: {id}\n  token-secret: {secret}\n  \
+             usage-bootstrap-authentication: \"true\"\n  auth-extra-groups: \
+             system:bootstrappers:clusternet:register-cluster-token\n"
+        ),
+    );
+    format!("{id}.{secret}")
+}
+
+fn join(
+    bench: &Bench,
+    parent: &ControlPlane,
+    child: &ControlPlane,
+    name: &str,
+    token: &str,
+    folder: &Path,
+) -> Process {
+    child.add_nodes(3);
+    let output = tombolo(bench, &["join", "--print-rights"]).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    child.kubectl().with_input("apply --server-side -f -", &String::from_utf8_lossy(&output.stdout));
+    let kubeconfig = child.service_account_kubeconfig("clusternet-system", "clusternet-agent", folder);
+    let mut command = tombolo(bench, &["agent", "--kubeconfig"]);
+    command
+        .arg(kubeconfig)
+        .args(["--cluster-reg-parent-url", &parent.url(), "--cluster-reg-token", token])
+        .args(["--cluster-reg-name", name, "--cluster-labels", "demo=nginx"])
+        .args(["--cluster-status-update-frequency", "5s", "--cluster-reg-parent-ca"])
+        .arg(parent.ca());
+    Process::start(&format!("agent-{name}"), &mut command, folder)
+}
+
+fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &[ControlPlane]) {
+    let output = tombolo(bench, &["apply", "-f", &example("nginx.yaml"), "--kubeconfig"])
+        .arg(parent.kubeconfig())
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    admin.run(&format!("apply -f {}", example("subscription.yaml")));
+    for child in children {
+        let kubectl = child.kubectl();
+        wait_for("nginx runs in the child", Duration::from_secs(90), || {
+            let deployment = kubectl.json("-n web deployment nginx")?;
+            match deployment["status"]["readyReplicas"].as_i64() {
+                Some(2) => Ok(()),
+                other => Err(format!("{other:?} of 2 pods are ready")),
+            }
+        });
+    }
+    wait_for("the Subscription shows both", Duration::from_secs(60), || {
+        let subscription = admin.json("subscription nginx")?;
+        let statuses = subscription["status"]["aggregatedStatuses"].as_array().cloned().unwrap_or_default();
+        let deployment = statuses.iter().find(|status| status["kind"] == "Deployment");
+        let ready = deployment.and_then(|status| status["feedStatusSummary"]["replicaStatus"]["readyReplicas"].as_i64());
+        if ready == Some(4) { Ok(()) } else { Err(format!("{}", subscription["status"])) }
+    });
+}
+
+fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
+    for name in ["child-1", "child-2"] {
+        let output = tombolo(bench, &["kubeconfig", name, "--kubeconfig"])
+            .arg(parent.kubeconfig())
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = folder.join(format!("{name}-through-hub.kubeconfig"));
+        std::fs::write(&path, &output.stdout).expect("a kubeconfig can be written");
+        let listing = bench.kubectl(&path).run("get deployments -A");
+        assert!(listing.contains("nginx"), "{listing}");
+    }
+}
+
+fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
+    admin.run("delete subscription nginx --wait=true --timeout=60s");
+    for child in children {
+        let kubectl = child.kubectl();
+        wait_for("the namespace is gone from the child", Duration::from_secs(60), || {
+            match kubectl.try_run("get namespace web -o name") {
+                Err(complaint) if complaint.contains("not found") => Ok(()),
+                Err(complaint) | Ok(complaint) => Err(complaint),
+            }
+        });
+    }
+}
