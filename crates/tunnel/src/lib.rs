@@ -1,1 +1,31 @@
-//! tunnel
+//! Byte streams through a WebSocket that the far side opened: the shell around `tunnel_proto::Session`.
+//!
+//! A hub keeps a [`Registry`]: it takes upgraded sockets, one for each cluster, and dials through them. An agent runs
+//! [`client::run`]: it connects out, reconnects for ever, and dials what its [`Dialer`] allows. Upgrades (exec,
+//! attach, port-forward) pass as opaque bytes. Sockets come from a [`Connector`], so that a simulation can hand in
+//! pipes; time is tokio's.
+//!
+//! Deliberately absent: HTTP through the tunnel, authentication, and which clusters exist (crate `hub`).
+//!
+//! # Seen with the original
+//! `tests/interop` runs this crate against `github.com/rancher/remotedialer` v0.3.0 both ways: its client keeps a
+//! session with this registry and carries streams of many megabytes under back-pressure, and this client does so with
+//! its server.
+
+mod bridge;
+pub mod client;
+mod connector;
+mod dialer;
+mod handshake;
+mod link;
+mod metrics;
+mod registry;
+mod stream;
+
+pub use connector::{BoxIo, Connector, Io, TlsConnector};
+pub use dialer::{AllowList, DialRefusal, Dialer, TcpDialer};
+pub use handshake::{HandshakeError, is_upgrade, switch_protocols};
+pub use metrics::Metrics;
+pub use registry::{Connected, DialFailure, Registry};
+pub use stream::TunnelStream;
+pub use tunnel_proto::{CloseReason, Limits, SessionEnd, Stats};

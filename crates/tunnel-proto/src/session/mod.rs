@@ -185,6 +185,19 @@ impl Session {
         None
     }
 
+    /// Whether [`Session::poll_transmit`] may give a message.
+    pub fn wants_transmit(&self) -> bool {
+        match self.ended {
+            Some(_) => self.close_due,
+            None => {
+                self.ping_due
+                    || !self.control.is_empty()
+                    || !self.unknown.is_empty()
+                    || !self.ready.is_empty()
+            }
+        }
+    }
+
     /// Opens a stream to an address at the far side; bytes may be written at once. There is no answer to wait for: a
     /// failed dial ends the stream with the dial's text.
     ///
