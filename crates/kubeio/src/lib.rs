@@ -1,1 +1,34 @@
-//! kubeio
+//! Kubernetes as the roles see it: a client of untyped objects, a watch cache, a work queue, leader election,
+//! events and the map from kinds to resources.
+//!
+//! A [`Client`] speaks to a server in this process ([`Client::from_service`]) or over HTTPS; nothing above knows
+//! which. Only the HTTPS transport is the `kube` crate's. No business rules here, no rule of any kind of object.
+
+mod cache;
+mod client;
+mod elect;
+mod error;
+pub mod fuzz;
+mod key;
+mod mapper;
+mod options;
+mod queue;
+mod recorder;
+mod transport;
+mod watch;
+
+#[cfg(test)]
+mod fake;
+
+pub use cache::{Cache, CacheOptions, Change, Changes};
+pub use client::{Client, Listed};
+pub use elect::{Elector, ElectorConfig, Leadership};
+pub use error::{BoxError, Error};
+pub use key::ObjectKey;
+pub use mapper::{Discovered, Discovery, Mapper};
+pub use options::{DeleteOptions, ListOptions, Patch, Propagation, WatchOptions};
+pub use queue::{Outcome, Queue, QueueOptions};
+pub use recorder::{EventType, Recorder};
+pub use tokio_util::sync::CancellationToken;
+pub use transport::{Body, Connection};
+pub use watch::{WatchEvent, WatchStream};

@@ -1,0 +1,146 @@
+use super::*;
+use crate::fake::{Fake, json_answer, object, status_answer};
+use serde_json::json;
+
+const PODS: ApiResource = ApiResource::namespaced("", "v1", "pods", "Pod");
+
+fn list(version: &str, items: Vec<Value>) -> Value {
+    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items})
+}
+
+fn names(cache: &Cache) -> Vec<String> {
+    cache
+        .list()
+        .iter()
+        .map(|object| ObjectKey::of(object).to_string())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_then_follows_the_watch_and_tells_readers() {
+    let fake = Fake::default();
+    fake.answer(json_answer(&list(
+        "5",
+        vec![object("a", "x", "3"), object("a", "y", "4")],
+    )));
+    let watch = fake.stream();
+    let cache = Cache::start(fake.client(), PODS, CacheOptions::default());
+    cache.ready().await;
+    assert_eq!(names(&cache), ["a/x", "a/y"]);
+    let mut changes = cache.subscribe();
+    assert_eq!(changes.next().await.key.name, "x");
+    assert_eq!(changes.next().await.key.name, "y");
+
+    watch.event("MODIFIED", &object("a", "x", "6"));
+    let change = changes.next().await;
+    assert_eq!(change.old.unwrap()["metadata"]["resourceVersion"], "3");
+    assert_eq!(change.new.unwrap()["metadata"]["resourceVersion"], "6");
+    watch.event("DELETED", &object("a", "y", "7"));
+    let change = changes.next().await;
+    assert_eq!((change.key.name.as_str(), change.new), ("y", None));
+    assert_eq!(names(&cache), ["a/x"]);
+    assert!(changes.try_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn resumes_where_a_broken_watch_stood() {
+    let fake = Fake::default();
+    fake.answer(json_answer(&list("5", vec![])));
+    let first = fake.stream();
+    let second = fake.stream();
+    let cache = Cache::start(fake.client(), PODS, CacheOptions::default());
+    let mut changes = cache.subscribe();
+    first.event("ADDED", &object("a", "x", "9"));
+    changes.next().await;
+    first.event("BOOKMARK", &json!({"metadata": {"resourceVersion": "12"}}));
+    first.fail();
+    second.event("ADDED", &object("a", "z", "13"));
+    assert_eq!(changes.next().await.key.name, "z");
+    let seen = fake.requests();
+    assert!(seen[2].contains("resourceVersion=12"), "{seen:?}");
+    assert_eq!(names(&cache), ["a/x", "a/z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_again_when_its_revision_is_gone_and_tells_the_difference() {
+    let fake = Fake::default();
+    fake.answer(json_answer(&list(
+        "5",
+        vec![object("a", "x", "3"), object("a", "y", "4")],
+    )));
+    fake.answer(status_answer(410, "Expired"));
+    let cache = Cache::start(fake.client(), PODS, CacheOptions::default());
+    cache.ready().await;
+    let mut changes = cache.subscribe();
+    changes.next().await;
+    changes.next().await;
+    fake.answer(json_answer(&list(
+        "50",
+        vec![object("a", "y", "4"), object("a", "z", "44")],
+    )));
+    fake.stream();
+    let mut told = vec![changes.next().await, changes.next().await];
+    told.sort_by(|a, b| a.key.cmp(&b.key));
+    assert_eq!(told[0].key.name, "x");
+    assert_eq!(told[0].new, None);
+    assert_eq!(told[1].key.name, "z");
+    assert!(changes.try_next().is_none(), "y did not change");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_sees_only_the_latest_state() {
+    let store = Store::default();
+    let pending = Arc::new(Pending::default());
+    store.readers.lock().unwrap().push(Arc::downgrade(&pending));
+    let mut changes = Changes { pending };
+    for version in ["1", "2", "3"] {
+        store.apply(object("a", "x", version));
+    }
+    store.apply(object("a", "gone", "4"));
+    store.delete(ObjectKey::new("a", "gone"));
+    let change = changes.next().await;
+    assert_eq!((change.key.name.as_str(), change.old.is_none()), ("x", true));
+    assert_eq!(change.new.unwrap()["metadata"]["resourceVersion"], "3");
+    assert!(changes.try_next().is_none(), "what came and went is not told");
+    assert!(!store.apply(object("a", "x", "3")), "nothing changed");
+    assert!(changes.try_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_followed_and_an_expired_page_means_one_whole_list() {
+    let fake = Fake::default();
+    let mut first = list("5", vec![object("a", "x", "3")]);
+    first["metadata"]["continue"] = json!("next");
+    fake.answer(json_answer(&first));
+    fake.answer(status_answer(410, "Expired"));
+    fake.answer(json_answer(&list(
+        "8",
+        vec![object("a", "x", "3"), object("a", "y", "7")],
+    )));
+    let listed = fake
+        .client()
+        .list_all(&PODS, None, &ListOptions::default())
+        .await
+        .unwrap();
+    assert_eq!((listed.items.len(), listed.resource_version.as_str()), (2, "8"));
+    assert_eq!(
+        fake.requests(),
+        [
+            "GET /api/v1/pods?limit=500",
+            "GET /api/v1/pods?continue=next&limit=500",
+            "GET /api/v1/pods"
+        ]
+    );
+    assert_eq!(listed.items[0]["kind"], "Pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_clone_dropped_ends_the_task() {
+    let fake = Fake::default();
+    fake.answer(json_answer(&list("5", vec![])));
+    let watch = fake.stream();
+    let cache = Cache::start(fake.client(), PODS, CacheOptions::default());
+    cache.ready().await;
+    drop(cache);
+    watch.closed().await;
+}

@@ -1,0 +1,492 @@
+//! The verbs of the API over untyped objects.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use machinery::{ApiError, ApiResource};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use tower::Service;
+
+use crate::error::{BoxError, Error};
+use crate::options::{DeleteOptions, ListOptions, Patch, WatchOptions, segment};
+use crate::transport::{Body, Connection, Transport, config_from_token};
+use crate::watch::WatchStream;
+
+/// How long any request but a watch may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest answer that is read.
+const MAX_ANSWER: usize = 512 << 20;
+/// Objects a page when a whole list is read.
+const PAGE: u32 = 500;
+/// How much longer than the server the client waits before it gives a watch up.
+const WATCH_GRACE: Duration = Duration::from_secs(15);
+
+/// A client of one API server with one identity. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Transport,
+    server: String,
+}
+
+/// A page of a list, or all of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listed {
+    /// The objects, with `apiVersion` and `kind` filled in.
+    pub items: Vec<Value>,
+    /// The revision of the list: watch from here.
+    pub resource_version: String,
+    /// Token of the next page, empty at the end.
+    pub continue_token: String,
+}
+
+impl Client {
+    /// A client of a service in this process, such as the embedded API server's.
+    pub fn from_service<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self {
+            transport: Transport::service(service),
+            server: String::new(),
+        }
+    }
+
+    /// A client of a server, with a token and the CA to trust.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an address or CA that cannot be used.
+    pub fn from_token(connection: &Connection) -> Result<Self, Error> {
+        Self::from_config(config_from_token(connection)?)
+    }
+
+    /// A client from a kubeconfig's text, with one of its contexts (the current one if `None`).
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a kubeconfig that cannot be used.
+    pub async fn from_kubeconfig(text: &str, context: Option<&str>) -> Result<Self, Error> {
+        let kubeconfig =
+            kube::config::Kubeconfig::from_yaml(text).map_err(|error| Error::Config(error.into()))?;
+        let options = kube::config::KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..kube::config::KubeConfigOptions::default()
+        };
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| Error::Config(error.into()))?;
+        Self::from_config(config)
+    }
+
+    /// A client from the service account of the pod that this runs in.
+    ///
+    /// # Errors
+    /// [`Error::Config`] outside of a pod.
+    pub fn in_cluster() -> Result<Self, Error> {
+        Self::from_config(kube::Config::incluster().map_err(|error| Error::Config(error.into()))?)
+    }
+
+    /// A client from a `kube` configuration.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a configuration that cannot be used.
+    pub fn from_config(config: kube::Config) -> Result<Self, Error> {
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        Ok(Self {
+            transport: Transport::kube(config)?,
+            server,
+        })
+    }
+
+    /// The server's URL, empty for a service in this process.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The same client under another server name: what a service in this process is called from outside.
+    #[must_use]
+    pub fn with_server(mut self, server: impl Into<String>) -> Self {
+        self.server = server.into();
+        self
+    }
+
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_not_found`] if there is none.
+    pub async fn get(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Value, Error> {
+        self.value(Method::GET, &path(resource, namespace, Some(name), None), None)
+            .await
+    }
+
+    /// Reads one object, or `None` if there is none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get_opt(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, Error> {
+        match self.get(resource, namespace, name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads one page (or, without a limit, all) of a list.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_expired`] for an old continue token.
+    pub async fn list(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<Listed, Error> {
+        let path = path(resource, namespace, None, None) + options.query().as_str();
+        let mut list = self.value(Method::GET, &path, None).await?;
+        let text = |field: &str| list["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (resource_version, continue_token) = (text("resourceVersion"), text("continue"));
+        let mut items = match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => items,
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                return Err(Error::Answer {
+                    request: format!("GET {path}"),
+                    problem: "items is no list".to_owned(),
+                });
+            }
+        };
+        let api_version = resource.api_version();
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.entry("apiVersion")
+                .or_insert_with(|| api_version.clone().into());
+            item.entry("kind")
+                .or_insert_with(|| resource.kind.as_ref().into());
+        }
+        Ok(Listed {
+            items,
+            resource_version,
+            continue_token,
+        })
+    }
+
+    /// Reads a whole list in pages. When the pages expire midway it is read again in one piece.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn list_all(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<Listed, Error> {
+        let mut page = ListOptions {
+            limit: PAGE,
+            continue_token: String::new(),
+            ..options.clone()
+        };
+        let mut all = self.list(resource, namespace, &page).await?;
+        while !all.continue_token.is_empty() {
+            page.continue_token.clone_from(&all.continue_token);
+            // The token fixes the revision; servers refuse to be told both.
+            page.resource_version.clear();
+            match self.list(resource, namespace, &page).await {
+                Ok(mut next) => {
+                    all.items.append(&mut next.items);
+                    all.continue_token = next.continue_token;
+                }
+                Err(error) if error.is_expired() => {
+                    let whole = ListOptions {
+                        limit: 0,
+                        continue_token: String::new(),
+                        ..options.clone()
+                    };
+                    return self.list(resource, namespace, &whole).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Makes an object; answers it as stored.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_already_exists`] if the name is taken.
+    pub async fn create(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        self.value(Method::POST, &path(resource, namespace, None, None), Some(object))
+            .await
+    }
+
+    /// Replaces an object; answers it as stored.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_conflict`] if `metadata.resourceVersion` is given and no longer true.
+    pub async fn replace(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        self.value(
+            Method::PUT,
+            &path(resource, namespace, Some(name), None),
+            Some(object),
+        )
+        .await
+    }
+
+    /// Replaces an object's status; answers the object as stored.
+    ///
+    /// # Errors
+    /// As [`Client::replace`].
+    pub async fn replace_status(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        self.value(
+            Method::PUT,
+            &path(resource, namespace, Some(name), Some("status")),
+            Some(object),
+        )
+        .await
+    }
+
+    /// Changes a part of an object or of a subresource of it; answers it as stored.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn patch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        subresource: Option<&str>,
+        patch: Patch,
+        body: &Value,
+    ) -> Result<Value, Error> {
+        let path = path(resource, namespace, Some(name), subresource) + patch.query().as_str();
+        self.send_value(Method::PATCH, &path, Some(body), patch.content_type())
+            .await
+    }
+
+    /// Posts to a subresource (`serviceaccounts/token`, `pods/eviction`…); answers what the server says.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create_subresource(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<Value, Error> {
+        self.value(
+            Method::POST,
+            &path(resource, namespace, Some(name), Some(subresource)),
+            Some(body),
+        )
+        .await
+    }
+
+    /// Deletes an object. With finalizers or a grace period it may live on for a while.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_not_found`] if there is none.
+    pub async fn delete(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), Error> {
+        let path = path(resource, namespace, Some(name), None);
+        self.value(Method::DELETE, &path, Some(&options.body())).await?;
+        Ok(())
+    }
+
+    /// Starts a watch.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::is_expired`] if the revision is too old.
+    pub async fn watch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &WatchOptions,
+    ) -> Result<WatchStream, Error> {
+        let path = path(resource, namespace, None, None) + options.query().as_str();
+        let what = format!("GET {path}");
+        let request = request(Method::GET, &path, None, "")?;
+        let response = self.answer(&what, request).await?;
+        let deadline = (!options.timeout.is_zero()).then(|| Instant::now() + options.timeout + WATCH_GRACE);
+        Ok(WatchStream::new(what, response.into_body(), deadline))
+    }
+
+    /// Reads any path as JSON, such as `/version`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get_path(&self, path: &str) -> Result<Value, Error> {
+        self.value(Method::GET, path, None).await
+    }
+
+    /// Sends any request and reads the whole answer, whatever its status.
+    ///
+    /// # Errors
+    /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
+    pub async fn request(&self, request: Request<Vec<u8>>) -> Result<Response<Bytes>, Error> {
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let response = self
+            .send(&what, request.map(|body| Full::new(Bytes::from(body))))
+            .await?;
+        let (parts, body) = response.into_parts();
+        let bytes = read(&what, body).await?;
+        Ok(Response::from_parts(parts, bytes))
+    }
+
+    async fn value(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
+        self.send_value(method, path, body, "application/json").await
+    }
+
+    async fn send_value(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &'static str,
+    ) -> Result<Value, Error> {
+        let what = format!("{method} {path}");
+        let request = request(method, path, body, content_type)?;
+        let response = self.answer(&what, request).await?;
+        let bytes = read(&what, response.into_body()).await?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
+            request: what,
+            problem: error.to_string(),
+        })
+    }
+
+    /// A successful answer, its body unread.
+    async fn answer(&self, what: &str, request: Request<Full<Bytes>>) -> Result<Response<Body>, Error> {
+        let response = self.send(what, request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.parse().ok());
+        let bytes = read(what, response.into_body()).await?;
+        let mut error = ApiError::from_body(code, &bytes);
+        if let (0, Some(seconds)) = (error.retry_after_seconds, retry_after) {
+            error.retry_after_seconds = seconds;
+        }
+        Err(Error::Api(error))
+    }
+
+    async fn send(&self, what: &str, request: Request<Full<Bytes>>) -> Result<Response<Body>, Error> {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.transport.send(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(source)) => Err(Error::Transport {
+                request: what.to_owned(),
+                source,
+            }),
+            Err(_) => Err(timeout(what)),
+        }
+    }
+}
+
+fn timeout(what: &str) -> Error {
+    Error::Timeout {
+        request: what.to_owned(),
+        limit: REQUEST_TIMEOUT,
+    }
+}
+
+async fn read(what: &str, mut body: Body) -> Result<Bytes, Error> {
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    let mut all = BytesMut::new();
+    while let Some(frame) = timeout_at(deadline, body.frame())
+        .await
+        .map_err(|_| timeout(what))?
+    {
+        let frame = frame.map_err(|source| Error::Transport {
+            request: what.to_owned(),
+            source,
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if all.len() + data.len() > MAX_ANSWER {
+            return Err(Error::Answer {
+                request: what.to_owned(),
+                problem: format!("more than {MAX_ANSWER} bytes"),
+            });
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+/// The path of a collection, an object or a subresource.
+fn path(
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    subresource: Option<&str>,
+) -> String {
+    let namespace = namespace.map(segment);
+    let name = name.map(segment);
+    let mut path = resource.path(namespace.as_deref(), name.as_deref());
+    if let Some(subresource) = subresource {
+        path.push('/');
+        path.push_str(subresource);
+    }
+    path
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+    content_type: &'static str,
+) -> Result<Request<Full<Bytes>>, Error> {
+    let mut builder = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::ACCEPT, "application/json");
+    if body.is_some() {
+        builder = builder.header(header::CONTENT_TYPE, content_type);
+    }
+    let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    builder.body(Full::new(bytes)).map_err(|error| Error::Answer {
+        request: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
