@@ -3,8 +3,12 @@
 //! The contract is the weakest that file systems give: bytes are durable after [`DiskFile::sync`], names after
 //! [`Disk::sync_directory`]. Calls block; a shell runs them off its async workers.
 
+mod system;
+
 use std::fmt;
 use std::io;
+
+pub use system::SystemDisk;
 
 /// One flat directory.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -35,4 +39,12 @@ pub trait DiskFile: Send + fmt::Debug {
     fn truncate(&mut self, size: u64) -> io::Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&mut self) -> io::Result<()>;
+}
+
+/// Whether an operation failed because there is no room (or no quota) left.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }

@@ -2,6 +2,7 @@
 //! watch. [`ObjectSource`] is implemented by the log store (and later by mirrors and SQL); `apiserver` serves any
 //! of them to any Kubernetes client. It knows nothing of HTTP, users or schemas.
 
+pub mod conformance;
 mod object;
 
 use std::fmt;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-pub use object::{Draft, Event, EventKind, Head, Key, Object, Resource, Revision};
+pub use object::{Draft, Event, EventKind, Forms, Head, Key, Object, Resource, Revision};
 
 /// Objects with a revision: get, list at a revision, watch from a revision, write.
 pub trait ObjectSource: Send + Sync + fmt::Debug {

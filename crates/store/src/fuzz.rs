@@ -1,0 +1,26 @@
+//! Bodies for fuzzers: each takes any bytes, and must neither panic nor allocate without bound.
+
+use crate::recover::{self, Log};
+use crate::state::Limits;
+
+const LIMITS: Limits = Limits {
+    events: 1_000,
+    bytes: 1 << 20,
+};
+
+/// Replays the bytes as the first segment of a log.
+pub fn fuzz_segment(bytes: &[u8]) {
+    // Any bytes may be refused; what matters is how.
+    let _ = Log::empty(LIMITS).replay(1, bytes, true);
+    let _ = Log::empty(LIMITS).replay(1, bytes, false);
+}
+
+/// Loads the bytes as a snapshot of the revision that they name.
+pub fn fuzz_snapshot(bytes: &[u8]) {
+    let mut revision = [0; 8];
+    if let Some(part) = bytes.get(36..44) {
+        revision.copy_from_slice(part);
+    }
+    // Any bytes may be refused; what matters is how.
+    let _ = recover::load("fuzz", u64::from_le_bytes(revision), bytes, LIMITS);
+}

@@ -1,0 +1,177 @@
+//! The log's newest segment: room is reserved, frames are appended, every frame is synced.
+
+use std::io;
+
+use clock::disk::{Disk, DiskFile, is_full};
+
+use crate::frame::{HEADER, Header};
+
+/// Room is reserved at least this far ahead…
+const MIN_AHEAD: u64 = 256 << 10;
+/// …and at most this far, doubling in between.
+const MAX_AHEAD: u64 = 8 << 20;
+
+/// Why something was not written.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no room; everything is as it was.
+    Full,
+    /// What the disk holds is uncertain: nothing may be written any more.
+    Fatal(String),
+}
+
+/// Tells a full disk from a broken one.
+pub(crate) fn failure(action: &str, file: &str, error: &io::Error) -> Failure {
+    if is_full(error) {
+        Failure::Full
+    } else {
+        fatal(action, file, error)
+    }
+}
+
+/// A failure that ends the store.
+pub(crate) fn fatal(action: &str, file: &str, error: &io::Error) -> Failure {
+    Failure::Fatal(format!("cannot {action} \"{file}\": {error}"))
+}
+
+/// A segment's file name.
+pub(crate) fn name(number: u64) -> String {
+    format!("{number:016x}.log")
+}
+
+/// The segment that is written to.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: Box<dyn DiskFile>,
+    name: String,
+    number: u64,
+    offset: u64,
+    reserved: u64,
+    salt: u32,
+}
+
+impl Segment {
+    /// A new, empty, durable segment. When there is no room nothing is left of it.
+    pub(crate) fn create(disk: &dyn Disk, header: &Header) -> Result<Self, Failure> {
+        let name = name(header.segment);
+        let (bytes, salt) = header.encode();
+        let reserved = HEADER as u64 + MIN_AHEAD;
+        let made = disk.create(&name).and_then(|mut file| {
+            file.reserve(reserved)?;
+            file.write_at(0, &bytes)?;
+            Ok(file)
+        });
+        let mut file = match made {
+            Ok(file) => file,
+            Err(error) if is_full(&error) => {
+                // A half-made segment must not come back beside frames that go to the one before.
+                match disk.remove(&name) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(fatal("remove", &name, &error)),
+                }
+                disk.sync_directory()
+                    .map_err(|error| fatal("sync the directory of", &name, &error))?;
+                return Err(Failure::Full);
+            }
+            Err(error) => return Err(fatal("create", &name, &error)),
+        };
+        file.sync().map_err(|error| fatal("sync", &name, &error))?;
+        disk.sync_directory()
+            .map_err(|error| fatal("sync the directory of", &name, &error))?;
+        Ok(Self {
+            file,
+            name,
+            number: header.segment,
+            offset: HEADER as u64,
+            reserved,
+            salt,
+        })
+    }
+
+    /// Goes on with a segment whose valid part ends at `end`. Its last frame is written and synced again: it may
+    /// have come from a cache that a failed sync left behind.
+    pub(crate) fn resume(
+        disk: &dyn Disk,
+        number: u64,
+        salt: u32,
+        end: u64,
+        last: (u64, &[u8]),
+    ) -> io::Result<Self> {
+        let name = name(number);
+        let mut file = disk.open(&name)?;
+        file.truncate(end)?;
+        file.write_at(last.0, last.1)?;
+        file.sync()?;
+        Ok(Self {
+            file,
+            name,
+            number,
+            offset: end,
+            reserved: end,
+            salt,
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The salt of its frames.
+    pub(crate) fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// Whether a frame of this length would make it longer than it should be.
+    pub(crate) fn is_full_for(&self, length: u64, limit: u64) -> bool {
+        self.offset > HEADER as u64 && self.offset + length > limit
+    }
+
+    /// Makes sure of room, writes a frame, syncs. On [`Failure::Full`] nothing of it is left.
+    pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        let end = self.offset + frame.len() as u64;
+        self.reserve(end)?;
+        if let Err(error) = self.file.write_at(self.offset, frame) {
+            if !is_full(&error) {
+                return Err(fatal("write to", &self.name, &error));
+            }
+            // Some file systems need room to overwrite, too.
+            self.file
+                .truncate(self.offset)
+                .map_err(|error| fatal("truncate", &self.name, &error))?;
+            self.reserved = self.offset;
+            return Err(Failure::Full);
+        }
+        self.file
+            .sync()
+            .map_err(|error| fatal("sync", &self.name, &error))?;
+        self.offset = end;
+        Ok(())
+    }
+
+    fn reserve(&mut self, end: u64) -> Result<(), Failure> {
+        if end <= self.reserved {
+            return Ok(());
+        }
+        let generous = end + self.offset.clamp(MIN_AHEAD, MAX_AHEAD);
+        for size in [generous, end] {
+            match self.file.reserve(size) {
+                Ok(()) => {
+                    self.reserved = size;
+                    return Ok(());
+                }
+                Err(error) if is_full(&error) => {}
+                Err(error) => return Err(fatal("reserve room in", &self.name, &error)),
+            }
+        }
+        Err(Failure::Full)
+    }
+
+    /// Gives back reserved room behind the last frame: nothing more is written here.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.file
+            .truncate(self.offset)
+            .map_err(|error| fatal("truncate", &self.name, &error))
+    }
+}

@@ -1,0 +1,64 @@
+//! Counters, for metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use source::Revision;
+
+/// What a store has done since it was opened, and how large it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Writes that were made durable.
+    pub writes: u64,
+    /// Writes refused because of what they expected.
+    pub refused: u64,
+    /// Writes refused because there was no room.
+    pub full: u64,
+    /// Batches of writes, each with one sync.
+    pub batches: u64,
+    /// Bytes appended to the log.
+    pub log_bytes: u64,
+    /// Snapshots made.
+    pub snapshots: u64,
+    /// Snapshots given up for want of room.
+    pub snapshots_full: u64,
+    /// Objects stored.
+    pub objects: u64,
+    /// Bytes of JSON of the objects stored.
+    pub object_bytes: u64,
+    /// Events kept for watches and pages.
+    pub events: u64,
+    /// Bytes of events kept.
+    pub event_bytes: u64,
+    /// The newest revision.
+    pub revision: Revision,
+    /// The oldest revision that every resource can be watched and listed from.
+    pub oldest: Revision,
+}
+
+/// The counters behind [`Stats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) writes: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) full: Counter,
+    pub(crate) batches: Counter,
+    pub(crate) log_bytes: Counter,
+    pub(crate) snapshots: Counter,
+    pub(crate) snapshots_full: Counter,
+}
+
+/// A number that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Its value.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
