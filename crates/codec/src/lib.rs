@@ -2,6 +2,7 @@
 //! No I/O and no knowledge of what the objects mean.
 
 pub mod fuzz;
+pub mod protobuf;
 pub mod yaml;
 
 #[cfg(test)]

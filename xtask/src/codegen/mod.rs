@@ -1,0 +1,39 @@
+//! Writes the tables of facts that the crates carry, each derived from what Kubernetes itself publishes.
+
+mod go;
+mod protobuf;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// A table: its name on the command line, where it goes, and what makes it.
+struct Table {
+    name: &'static str,
+    file: &'static str,
+    make: fn() -> anyhow::Result<String>,
+}
+
+const TABLES: [Table; 1] =
+    [Table { name: "protobuf", file: "crates/codec/src/protobuf/table.txt", make: protobuf::table }];
+
+/// Writes one table, or all of them.
+pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
+    if let Some(name) = which {
+        if !TABLES.iter().any(|table| table.name == name) {
+            let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+            bail!("no table is named {name:?}; there are: {}", known.join(", "));
+        }
+    }
+    for table in TABLES.iter().filter(|table| which.is_none_or(|name| name == table.name)) {
+        let text = (table.make)().with_context(|| format!("making the table {:?}", table.name))?;
+        let path = workspace().join(table.file);
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The workspace's folder.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
