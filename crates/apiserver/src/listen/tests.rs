@@ -1,0 +1,176 @@
+use std::sync::atomic::AtomicUsize;
+
+use clock::Env;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Notify;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::pki::{Identity, Pki, ServingCertificate, client_config, server_config};
+
+#[derive(Default)]
+struct Echo {
+    answered: AtomicUsize,
+    /// Requests for `/slow` wait for this.
+    gate: Notify,
+}
+
+impl Handle for Echo {
+    fn handle(self: Arc<Self>, request: Request<Body>, peer: Peer) -> BoxFuture<'static, Response<Body>> {
+        Box::pin(async move {
+            if request.uri().path() == "/slow" {
+                self.gate.notified().await;
+            }
+            self.answered.fetch_add(1, Ordering::SeqCst);
+            Response::new(Body::from(format!("{} {}", request.uri().path(), peer.certificates.len())))
+        })
+    }
+}
+
+struct World {
+    address: SocketAddr,
+    pki: Pki,
+    shutdown: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+    handler: Arc<Echo>,
+}
+
+async fn world(limits: Limits) -> World {
+    let env = Env::system();
+    let pki = Pki::ephemeral(&[], &env).unwrap();
+    let certificate = ServingCertificate::new(&pki.serving).unwrap();
+    let tls = server_config(certificate, &[pki.authority.certificate_pem()]).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let handler = Arc::new(Echo::default());
+    let served = tokio::spawn(serve(listener, tls, handler.clone(), limits, shutdown.clone()));
+    World {
+        address,
+        pki,
+        shutdown,
+        served,
+        handler,
+    }
+}
+
+impl World {
+    async fn connect(
+        &self,
+        identity: Option<&Identity>,
+        protocol: &str,
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
+        let mut config = client_config(self.pki.authority.certificate_pem(), identity).unwrap();
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+
+    async fn get(&self, identity: Option<&Identity>, path: &str) -> String {
+        let mut stream = self.connect(identity, "http/1.1").await;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.rsplit("\r\n").next().unwrap().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn hands_over_requests_with_the_certificates_of_the_peer() {
+    let world = world(Limits::default()).await;
+    assert_eq!(world.get(None, "/a").await, "/a 0");
+    assert_eq!(world.get(Some(&world.pki.admin), "/b").await, "/b 1");
+    let stranger = Pki::ephemeral(&[], &Env::system()).unwrap();
+    assert_eq!(world.get(Some(&stranger.admin), "/c").await, "/c 1", "whom to trust is decided later");
+    let stream = world.connect(Some(&world.pki.admin), "h2").await;
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("https://localhost/d").body(Body::empty()).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    let body = Body::new(answer.into_body()).read(1_000).await.unwrap();
+    assert_eq!(&body[..], b"/d 1");
+}
+
+#[tokio::test]
+async fn many_unfinished_handshakes_hold_little_and_keep_nobody_out() {
+    let world = world(Limits {
+        handshakes: 16,
+        ..Limits::default()
+    })
+    .await;
+    let mut strangers = Vec::new();
+    for _ in 0..300 {
+        strangers.push(TcpStream::connect(world.address).await.unwrap());
+    }
+    assert_eq!(world.get(None, "/a").await, "/a 0");
+    // The first ones were ended to make room.
+    let mut byte = [0];
+    assert_eq!(strangers[0].read(&mut byte).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn a_handshake_and_headers_that_trickle_are_ended() {
+    let world = world(Limits {
+        handshake_timeout: Duration::from_millis(50),
+        header_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    })
+    .await;
+    let mut silent = TcpStream::connect(world.address).await.unwrap();
+    let mut byte = [0];
+    assert_eq!(silent.read(&mut byte).await.unwrap_or(0), 0);
+    let mut slow = world.connect(None, "http/1.1").await;
+    slow.write_all(b"GET / HTTP/1.1\r\nX-One: ").await.unwrap();
+    let mut answer = Vec::new();
+    // Closed with or without a 408; what counts is that it ends.
+    let _ended = slow.read_to_end(&mut answer).await;
+    assert_eq!(world.handler.answered.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn headers_beyond_the_limit_are_refused() {
+    let world = world(Limits {
+        header_bytes: 16 * 1024,
+        ..Limits::default()
+    })
+    .await;
+    let mut stream = world.connect(None, "http/1.1").await;
+    let token = "x".repeat(1 << 20);
+    let request = format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+    // The server may close before it has read everything.
+    let _sent = stream.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ended = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert_eq!(world.handler.answered.load(Ordering::SeqCst), 0);
+    assert_eq!(world.get(None, "/a").await, "/a 0");
+}
+
+#[tokio::test]
+async fn lets_running_answers_end_and_then_no_longer() {
+    let world = world(Limits {
+        drain: Duration::from_millis(200),
+        ..Limits::default()
+    })
+    .await;
+    let mut running = world.connect(None, "http/1.1").await;
+    running.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut stuck = world.connect(None, "http/1.1").await;
+    stuck.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // A further request is answered, so the two are being handled.
+    while world.handler.answered.load(Ordering::SeqCst) < 1 {
+        assert_eq!(world.get(None, "/a").await, "/a 0");
+    }
+    world.shutdown.cancel();
+    world.served.await.unwrap();
+    let mut answer = Vec::new();
+    let _ended = stuck.read_to_end(&mut answer).await;
+    assert!(answer.is_empty());
+    assert!(TcpStream::connect(world.address).await.is_err(), "nobody listens any more");
+}

@@ -1,1 +1,0 @@
-//! The authority and its certificates and keys.
