@@ -4,6 +4,7 @@
 pub mod field;
 pub mod meta;
 pub mod names;
+pub mod patch;
 pub mod resource;
 pub mod schema;
 pub mod selector;
