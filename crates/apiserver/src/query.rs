@@ -20,7 +20,10 @@ impl Query {
 
     /// The first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.all(key).next()
+        self.0
+            .iter()
+            .find(|(candidate, _)| candidate == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Every value of a parameter.

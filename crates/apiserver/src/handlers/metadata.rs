@@ -1,0 +1,264 @@
+//! `metadata`: what the server decides, what it refuses.
+
+use machinery::names;
+use machinery::{ApiError, Cause};
+use serde_json::{Map, Value};
+
+use super::Call;
+use crate::problems::Problems;
+use crate::registry::Served;
+
+/// All annotations of an object together may have this many bytes.
+const ANNOTATIONS_LIMIT: usize = 256 * 1_024;
+
+/// A body's object: checks that it is one of the resource, and fills in what its path says.
+pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
+    let served = &call.served;
+    check_kind(served, object)?;
+    let map = object.as_object_mut().expect("checked to be an object");
+    let metadata = map.entry("metadata").or_insert(Value::Null);
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
+    let Some(metadata) = metadata.as_object_mut() else {
+        return Err(ApiError::bad_request("metadata must be an object"));
+    };
+    metadata.remove("selfLink");
+    metadata.retain(|_, value| !value.is_null());
+    for field in ["name", "generateName", "namespace", "resourceVersion", "uid"] {
+        if metadata.get(field).is_some_and(|value| !value.is_string()) {
+            return Err(ApiError::bad_request(format!("metadata.{field} must be a string")));
+        }
+    }
+    let text = |metadata: &Map<String, Value>, field: &str| {
+        metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    if let Some(name) = name {
+        let found = text(metadata, "name");
+        if found.is_empty() {
+            metadata.insert("name".to_owned(), Value::from(name));
+        } else if found != name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({found}) does not match the name on the URL ({name})"
+            )));
+        }
+    }
+    let namespace = call.namespace();
+    let found = text(metadata, "namespace");
+    if served.namespaced {
+        if !found.is_empty() && found != namespace {
+            return Err(ApiError::bad_request(format!(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )));
+        }
+        metadata.insert("namespace".to_owned(), Value::from(namespace));
+    } else if !found.is_empty() {
+        metadata.remove("namespace");
+    }
+    Ok(())
+}
+
+fn check_kind(served: &Served, object: &mut Value) -> Result<(), ApiError> {
+    let Some(map) = object.as_object_mut() else {
+        return Err(ApiError::bad_request("the body is no object"));
+    };
+    let text = |map: &Map<String, Value>, field: &str| match map.get(field) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
+    };
+    let (api_version, kind) = (text(map, "apiVersion")?, text(map, "kind")?);
+    if !api_version.is_empty() && api_version != served.api_version {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            served.api_version
+        )));
+    }
+    if !kind.is_empty() && kind != served.kind {
+        return Err(ApiError::bad_request(format!(
+            "the kind in the data ({kind}) does not match the expected kind ({})",
+            served.kind
+        )));
+    }
+    if served.custom.is_some() && (api_version.is_empty() || kind.is_empty()) {
+        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        return Err(ApiError::bad_request(format!(
+            "Object '{missing}' is missing in '{}'",
+            Value::Object(map.clone())
+        )));
+    }
+    map.insert("apiVersion".to_owned(), Value::from(served.api_version.as_str()));
+    map.insert("kind".to_owned(), Value::from(served.kind.as_str()));
+    Ok(())
+}
+
+/// Checks a new or changed object's metadata.
+pub(super) fn validate(served: &Served, object: &Value, problems: &mut Problems) {
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        problems.required("metadata.name", "name or generateName is required");
+    } else {
+        for problem in name_problems(served, name) {
+            problems.invalid("metadata.name", &metadata["name"], problem);
+        }
+    }
+    text_map(&metadata["labels"], "metadata.labels", problems, |key, value, problems| {
+        for problem in names::qualified_name_problems(key) {
+            problems.invalid("metadata.labels", &Value::from(key), problem);
+        }
+        for problem in names::label_value_problems(value) {
+            problems.invalid("metadata.labels", &Value::from(value), problem);
+        }
+    });
+    let mut size = 0;
+    text_map(
+        &metadata["annotations"],
+        "metadata.annotations",
+        problems,
+        |key, value, problems| {
+            size += key.len() + value.len();
+            if let Err(problem) = names::validate_annotation_key(key) {
+                problems.invalid("metadata.annotations", &Value::from(key), problem);
+            }
+        },
+    );
+    if size > ANNOTATIONS_LIMIT {
+        problems.extend(vec![Cause {
+            reason: "FieldValueTooLong".to_owned(),
+            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
+            field: "metadata.annotations".to_owned(),
+        }]);
+    }
+    finalizers(&metadata["finalizers"], problems);
+    owners(&metadata["ownerReferences"], problems);
+}
+
+fn name_problems(served: &Served, name: &str) -> Vec<String> {
+    if served.strategy.label_names {
+        names::dns1123_label_problems(name)
+    } else if served.strategy.dns_names {
+        names::dns1123_subdomain_problems(name)
+    } else {
+        names::path_segment_problems(name)
+    }
+}
+
+fn text_map(
+    value: &Value,
+    field: &str,
+    problems: &mut Problems,
+    mut check: impl FnMut(&str, &str, &mut Problems),
+) {
+    match value {
+        Value::Null => {}
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value.as_str() {
+                    Some(text) => check(key, text, problems),
+                    None => problems.invalid(format!("{field}.{key}"), value, "must be a string"),
+                }
+            }
+        }
+        other => problems.invalid(field, other, "must be an object of strings"),
+    }
+}
+
+fn finalizers(value: &Value, problems: &mut Problems) {
+    let list = match value {
+        Value::Null => return,
+        Value::Array(list) => list,
+        other => return problems.invalid("metadata.finalizers", other, "must be a list of strings"),
+    };
+    for finalizer in list {
+        match finalizer.as_str() {
+            Some(text) => {
+                for problem in names::qualified_name_problems(text) {
+                    problems.invalid("metadata.finalizers", finalizer, problem);
+                }
+            }
+            None => problems.invalid("metadata.finalizers", finalizer, "must be a string"),
+        }
+    }
+}
+
+fn owners(value: &Value, problems: &mut Problems) {
+    let list = match value {
+        Value::Null => return,
+        Value::Array(list) => list,
+        other => return problems.invalid("metadata.ownerReferences", other, "must be a list"),
+    };
+    let mut controllers = 0;
+    for (index, owner) in list.iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().unwrap_or_default().is_empty() {
+                problems.invalid(
+                    format!("metadata.ownerReferences[{index}].{field}"),
+                    &owner[field],
+                    "must not be empty",
+                );
+            }
+        }
+        controllers += usize::from(owner["controller"] == true);
+    }
+    if controllers > 1 {
+        problems.invalid(
+            "metadata.ownerReferences",
+            value,
+            "Only one reference can have Controller set to true",
+        );
+    }
+}
+
+/// Takes over from the old version what no client may change.
+pub(super) fn keep_system_fields(new: &mut Value, old: &Value) {
+    let Some(metadata) = new["metadata"].as_object_mut() else {
+        return;
+    };
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ] {
+        match &old["metadata"][field] {
+            Value::Null => {
+                metadata.remove(field);
+            }
+            value => {
+                metadata.insert(field.to_owned(), value.clone());
+            }
+        }
+    }
+}
+
+/// Refuses finalizers that are new on an object that is going away.
+pub(super) fn no_new_finalizers(new: &Value, old: &Value, problems: &mut Problems) {
+    if old["metadata"]["deletionTimestamp"].is_null() {
+        return;
+    }
+    let list = |object: &Value| object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let before = list(old);
+    let added: Vec<Value> = list(new)
+        .into_iter()
+        .filter(|finalizer| !before.contains(finalizer))
+        .collect();
+    if !added.is_empty() {
+        problems.forbidden(
+            "metadata.finalizers",
+            &format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+                Value::Array(added)
+            ),
+        );
+    }
+}
+
+/// Whether anything still holds an object that is to be deleted.
+pub(super) fn is_held(served: &Served, object: &Value) -> bool {
+    let some = |value: &Value| value.as_array().is_some_and(|list| !list.is_empty());
+    some(&object["metadata"]["finalizers"])
+        || (served.group.is_empty() && served.plural == "namespaces" && some(&object["spec"]["finalizers"]))
+}

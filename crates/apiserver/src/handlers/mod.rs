@@ -1,0 +1,317 @@
+//! What the verbs do. [`dispatch`] finds the resource and hands over.
+
+mod create;
+mod delete;
+mod list;
+mod metadata;
+mod patch;
+mod present;
+mod scale;
+mod subresources;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header};
+use machinery::{ApiError, Reason};
+use serde_json::Value;
+use smol_str::SmolStr;
+use source::{Key, Object};
+
+use crate::body::{Body, ReadError};
+use crate::decode::{self, BodyFormat};
+use crate::error;
+use crate::negotiate::{Accepted, Offer, negotiate};
+use crate::query::Query;
+use crate::registry::{Served, Snapshot};
+use crate::request_info::RequestInfo;
+use crate::respond;
+use crate::server::ApiServer;
+use crate::user::UserInfo;
+
+/// Larger bodies are refused.
+pub(crate) const BODY_LIMIT: usize = 3 * 1_024 * 1_024;
+
+/// What becomes of fields that the schema does not know and of those given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// Which part of an object a write is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, where that has its own subresource.
+    Main,
+    /// The status alone.
+    Status,
+    /// A namespace's finalizers.
+    Finalize,
+    /// A signing request's verdict.
+    Approval,
+}
+
+/// One request, understood so far.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<ApiServer>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) served: Arc<Served>,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) query: &'a Query,
+    pub(crate) user: &'a UserInfo,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) accepted: Accepted,
+    pub(crate) dry_run: bool,
+    pub(crate) validation: FieldValidation,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call<'_> {
+    /// The object that the path names.
+    pub(crate) fn key(&self) -> Key {
+        self.key_of(&self.info.name)
+    }
+
+    /// An object in the path's namespace.
+    pub(crate) fn key_of(&self, name: &str) -> Key {
+        Key::new(&self.served.storage, self.namespace(), name)
+    }
+
+    /// The namespace that the path names; empty for cluster-scoped resources (also for namespaces themselves).
+    pub(crate) fn namespace(&self) -> &str {
+        if self.served.namespaced { &self.info.namespace } else { "" }
+    }
+
+    /// Reads the object that the path names.
+    pub(crate) async fn existing(&self) -> Result<Arc<Object>, ApiError> {
+        self.server
+            .config
+            .source
+            .get(&self.key())
+            .await
+            .map_err(error::of_source)?
+            .ok_or_else(|| self.not_found(&self.info.name))
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::not_found(&self.served.group, &self.served.plural, name)
+    }
+
+    /// The field manager: as the query says, else the first part of the user agent.
+    pub(crate) fn manager(&self) -> String {
+        match self.query.get("fieldManager") {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => {
+                let agent = self.header(header::USER_AGENT);
+                let name = agent.split('/').next().unwrap_or_default();
+                name.chars().take(128).collect()
+            }
+        }
+    }
+
+    pub(crate) fn header(&self, name: header::HeaderName) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// Now, as objects write it.
+    pub(crate) fn now(&self) -> String {
+        timestamp(self.server.env().now())
+    }
+
+    /// Judges fields that are unknown or come twice, as the client wants it.
+    pub(crate) fn report_fields(&mut self, problems: Vec<String>) -> Result<(), ApiError> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(problems),
+            FieldValidation::Strict => {
+                return Err(ApiError::bad_request(format!(
+                    "strict decoding error: {}",
+                    problems.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a body into a tree; fields that come twice are reported.
+    pub(crate) fn decode(&mut self, body: &Bytes) -> Result<Value, ApiError> {
+        let format = BodyFormat::from_content_type(self.header(header::CONTENT_TYPE))?;
+        if format == BodyFormat::Protobuf && !self.served.has_protobuf() {
+            return Err(decode::unsupported(&["application/json", "application/yaml"]));
+        }
+        let (value, repeated) = decode::decode(format, body)?;
+        let repeated = repeated
+            .into_iter()
+            .map(|path| format!("duplicate field \"{path}\""))
+            .collect();
+        self.report_fields(repeated)?;
+        Ok(value)
+    }
+}
+
+/// A point in time as objects write it: whole seconds, UTC.
+pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Reads a whole body.
+pub(crate) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
+    body.read(BODY_LIMIT).await.map_err(|error| match error {
+        ReadError::TooLarge(limit) => ApiError::new(
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: limit is {limit}"),
+        ),
+        ReadError::Broken(error) => ApiError::bad_request(format!("the body ended early: {error}")),
+    })
+}
+
+/// Answers a request about objects that is authorized.
+pub(crate) async fn dispatch(
+    server: &Arc<ApiServer>,
+    info: &RequestInfo,
+    query: &Query,
+    user: &UserInfo,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
+    let snapshot = server.registry.snapshot();
+    let served = snapshot
+        .find(&info.group, &info.version, &info.resource)
+        .cloned()
+        .ok_or_else(error::no_such_path)?;
+    if served.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
+        let wrong_verb = info.name.is_empty() && matches!(info.verb.as_str(), "create" | "deletecollection");
+        return Err(if wrong_verb {
+            error::no_such_verb()
+        } else {
+            error::no_such_path()
+        });
+    }
+    if !served.namespaced && !info.namespace.is_empty() && served.plural != "namespaces" {
+        return Err(error::no_such_path());
+    }
+    if !info.rest.is_empty() && info.subresource != "proxy" {
+        return Err(error::no_such_path());
+    }
+    let (parts, body) = request.into_parts();
+    let offer = Offer {
+        protobuf: served.has_protobuf(),
+        forms: true,
+    };
+    let accept = parts
+        .headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let connects = matches!(
+        info.subresource.as_str(),
+        "log" | "exec" | "attach" | "portforward" | "proxy"
+    );
+    let accepted = if connects {
+        Accepted::default()
+    } else {
+        negotiate(accept, offer)?
+    };
+    let mut call = Call {
+        server,
+        snapshot,
+        served,
+        info,
+        query,
+        user,
+        headers: &parts.headers,
+        accepted,
+        dry_run: dry_run(query)?,
+        validation: field_validation(query)?,
+        warnings: Vec::new(),
+    };
+    if let Some(deprecation) = call.served.custom.as_ref().and_then(|custom| custom.deprecation.clone()) {
+        call.warnings.push(deprecation);
+    }
+    let mut response = if connects {
+        let object = call.existing().await?;
+        let object = crate::object::parse(&call.served, &object.json)?;
+        if call.served.subresource(&info.subresource).is_none() {
+            return Err(error::no_such_path());
+        }
+        drop(call);
+        let request = Request::from_parts(parts, body);
+        return subresources::connect(server, info, user, object, request).await;
+    } else if info.subresource.is_empty() {
+        main_resource(&mut call, body).await?
+    } else {
+        subresources::answer(&mut call, body).await?
+    };
+    respond::add_warnings(&mut response, &call.warnings);
+    Ok(response)
+}
+
+async fn main_resource(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let verb: SmolStr = call.info.verb.clone();
+    if !call.served.allows(&verb) {
+        return Err(error::no_such_verb());
+    }
+    match (verb.as_str(), call.info.name.is_empty()) {
+        ("get", false) => {
+            let object = call.existing().await?;
+            present::stored(call, http::StatusCode::OK, &object)
+        }
+        ("list", true) => list::list(call).await,
+        ("watch", _) => watch::watch(call).await,
+        ("create", true) => create::create(call, read_body(body).await?).await,
+        ("update", false) => update::replace(call, Part::Main, read_body(body).await?).await,
+        ("patch", false) => patch::patch(call, Part::Main, read_body(body).await?).await,
+        ("delete", false) => delete::delete(call, read_body(body).await?).await,
+        ("deletecollection", true) => delete::collection(call, read_body(body).await?).await,
+        _ => Err(error::no_such_verb()),
+    }
+}
+
+fn dry_run(query: &Query) -> Result<bool, ApiError> {
+    let mut dry_run = false;
+    for value in query.all("dryRun").filter(|value| !value.is_empty()) {
+        if value != "All" {
+            return Err(ApiError::invalid(
+                "meta.k8s.io",
+                "CreateOptions",
+                "",
+                vec![machinery::Cause {
+                    reason: "FieldValueNotSupported".to_owned(),
+                    message: format!("Unsupported value: \"{value}\": supported values: \"All\""),
+                    field: "dryRun".to_owned(),
+                }],
+            ));
+        }
+        dry_run = true;
+    }
+    Ok(dry_run)
+}
+
+fn field_validation(query: &Query) -> Result<FieldValidation, ApiError> {
+    match query.get("fieldValidation") {
+        None | Some("" | "Warn") => Ok(FieldValidation::Warn),
+        Some("Ignore") => Ok(FieldValidation::Ignore),
+        Some("Strict") => Ok(FieldValidation::Strict),
+        Some(other) => Err(ApiError::invalid(
+            "meta.k8s.io",
+            "CreateOptions",
+            "",
+            vec![machinery::Cause {
+                reason: "FieldValueNotSupported".to_owned(),
+                message: format!(
+                    "Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
+                ),
+                field: "fieldValidation".to_owned(),
+            }],
+        )),
+    }
+}

@@ -1,0 +1,147 @@
+//! Patches of four kinds.
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use machinery::{ApiError, Reason};
+use serde_json::Value;
+
+use super::{Call, Part, metadata, update};
+use crate::body::Body;
+use crate::decode;
+use crate::interim::patch::{json_patch, merge_patch, strategic_merge};
+
+/// A JSON patch may have this many operations.
+const OPERATIONS_LIMIT: usize = 10_000;
+
+/// The kinds of patches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl Kind {
+    fn from_content_type(content_type: &str, custom: bool) -> Result<Self, ApiError> {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match essence.to_ascii_lowercase().as_str() {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ => {
+                let mut supported = vec!["application/json-patch+json", "application/merge-patch+json"];
+                if !custom {
+                    supported.push("application/strategic-merge-patch+json");
+                }
+                supported.push("application/apply-patch+yaml");
+                Err(decode::unsupported(&supported))
+            }
+        }
+    }
+}
+
+/// Answers a patch.
+pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let kind = Kind::from_content_type(call.header(header::CONTENT_TYPE), call.served.custom.is_some())?;
+    if kind == Kind::Apply {
+        return apply(call, part, &body).await;
+    }
+    if call.query.get("force").is_some_and(|force| !force.is_empty()) {
+        return Err(ApiError::invalid(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            vec![machinery::Cause {
+                reason: "FieldValueForbidden".to_owned(),
+                message: "Forbidden: may not be specified for non-apply patch".to_owned(),
+                field: "force".to_owned(),
+            }],
+        ));
+    }
+    let (patch, repeated) = decode::json(&body)?;
+    let repeated = repeated
+        .into_iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .collect();
+    call.report_fields(repeated)?;
+    check(kind, &patch)?;
+    let named = match kind {
+        Kind::Json => false,
+        Kind::Merge | Kind::Strategic | Kind::Apply => {
+            patch["metadata"]["resourceVersion"].as_str().is_some_and(|revision| !revision.is_empty())
+        }
+    };
+    let outcome = update::change(call, part, !named, |call, old| {
+        let mut new = patched(call, kind, old, &patch)?;
+        finish(call, &mut new)?;
+        Ok(new)
+    })
+    .await?;
+    outcome.respond(call, StatusCode::OK)
+}
+
+fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
+    match kind {
+        Kind::Json => match patch.as_array() {
+            Some(operations) if operations.len() > OPERATIONS_LIMIT => Err(ApiError::new(
+                Reason::RequestEntityTooLarge,
+                format!(
+                    "The allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {}",
+                    operations.len()
+                ),
+            )),
+            Some(_) => Ok(()),
+            None => Err(ApiError::bad_request("error decoding patch: it is no list of operations")),
+        },
+        Kind::Merge | Kind::Strategic | Kind::Apply if patch.is_object() => Ok(()),
+        Kind::Merge | Kind::Strategic | Kind::Apply => {
+            Err(ApiError::bad_request("error decoding patch: it is no object"))
+        }
+    }
+}
+
+/// The patched object, before defaults.
+fn patched(call: &Call<'_>, kind: Kind, old: &Value, patch: &Value) -> Result<Value, ApiError> {
+    match kind {
+        Kind::Json => json_patch(old, patch).map_err(|error| {
+            let mut failure = ApiError::new(Reason::Invalid, error.to_string());
+            failure = failure.about(&call.served.group, &call.served.plural, &call.info.name);
+            failure
+        }),
+        Kind::Strategic => match &call.served.schema {
+            Some(schema) => strategic_merge(old, patch, schema.get())
+                .map_err(|error| ApiError::bad_request(error.to_string())),
+            None => Ok(merged(old, patch)),
+        },
+        Kind::Merge | Kind::Apply => Ok(merged(old, patch)),
+    }
+}
+
+fn merged(old: &Value, patch: &Value) -> Value {
+    let mut new = old.clone();
+    merge_patch(&mut new, patch);
+    new
+}
+
+/// Checks a patched object as if it had been sent whole.
+fn finish(call: &mut Call<'_>, new: &mut Value) -> Result<(), ApiError> {
+    let name = call.info.name.clone();
+    metadata::admit(call, new, Some(&name))?;
+    let warnings = call.warnings.len();
+    let checked = update::check_schema(call, new);
+    // A patch that is tried anew says the same again.
+    let mut seen = call.warnings.split_off(warnings);
+    seen.retain(|warning| !call.warnings.contains(warning));
+    call.warnings.extend(seen);
+    checked
+}
+
+async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    let _ = (part, body);
+    Err(ApiError::new(
+        Reason::UnsupportedMediaType,
+        format!("server-side apply is not spoken yet for {}", call.served.qualified()),
+    ))
+}

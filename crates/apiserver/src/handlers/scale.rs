@@ -1,0 +1,157 @@
+//! The `scale` subresource: an `autoscaling/v1 Scale` that stands for fields of the object.
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use machinery::selector::LabelSelector;
+use machinery::{ApiError, Reason};
+use serde_json::{Map, Value, json};
+
+use super::create::Outcome;
+use super::{Call, Part, present, update};
+use crate::body::Body;
+use crate::decode::{self, BodyFormat};
+use crate::error;
+use crate::interim::patch::{json_patch, merge_patch};
+use crate::object;
+use crate::problems::Problems;
+use crate::registry::ScalePaths;
+
+/// Answers a request on `scale`.
+pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let Some(paths) = call.served.scale.clone() else {
+        return Err(error::no_such_path());
+    };
+    match call.info.verb.as_str() {
+        "get" => {
+            let stored = call.existing().await?;
+            let scale = scale_of(&paths, &object::parse(&call.served, &stored.json)?);
+            present::tree(call, StatusCode::OK, scale)
+        }
+        "update" => {
+            let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
+            let (wanted, _) = decode::decode(format, &body)?;
+            write(call, &paths, true, |_| Ok(wanted.clone())).await
+        }
+        "patch" => {
+            let content_type = call.header(header::CONTENT_TYPE).to_owned();
+            let patch = match content_type.as_str() {
+                "application/apply-patch+yaml" => decode::decode(BodyFormat::Yaml, &body)?.0,
+                _ => decode::json(&body)?.0,
+            };
+            write(call, &paths, false, |scale| {
+                let mut scale = scale.clone();
+                match content_type.split(';').next().unwrap_or_default() {
+                    "application/json-patch+json" => {
+                        return json_patch(&scale, &patch)
+                            .map_err(|error| ApiError::new(Reason::Invalid, error.to_string()));
+                    }
+                    "application/merge-patch+json"
+                    | "application/strategic-merge-patch+json"
+                    | "application/apply-patch+yaml" => merge_patch(&mut scale, &patch),
+                    _ => {
+                        return Err(decode::unsupported(&[
+                            "application/json-patch+json",
+                            "application/merge-patch+json",
+                            "application/strategic-merge-patch+json",
+                            "application/apply-patch+yaml",
+                        ]));
+                    }
+                }
+                Ok(scale)
+            })
+            .await
+        }
+        _ => Err(error::no_such_verb()),
+    }
+}
+
+async fn write(
+    call: &mut Call<'_>,
+    paths: &ScalePaths,
+    whole: bool,
+    make: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
+) -> Result<Response<Body>, ApiError> {
+    let name = call.info.name.clone();
+    let outcome = update::change(call, Part::Main, true, |_, old| {
+        let scale = make(&scale_of(paths, old))?;
+        let replicas = &scale["spec"]["replicas"];
+        let replicas = if replicas.is_null() { json!(0) } else { replicas.clone() };
+        if !replicas.as_i64().is_some_and(|count| (0..=i64::from(i32::MAX)).contains(&count)) {
+            let mut problems = Problems::default();
+            problems.invalid(
+                "spec.replicas",
+                &replicas,
+                "should be a non-negative integer",
+            );
+            return Err(ApiError::invalid("autoscaling", "Scale", &name, problems.into_causes()));
+        }
+        let mut new = old.clone();
+        set(&mut new, &paths.replicas, replicas);
+        let revision = &scale["metadata"]["resourceVersion"];
+        if whole || !revision.is_null() {
+            new["metadata"]["resourceVersion"] = revision.clone();
+        }
+        if let Some(uid) = scale["metadata"]["uid"].as_str() {
+            new["metadata"]["uid"] = Value::from(uid);
+        }
+        Ok(new)
+    })
+    .await?;
+    let object = match outcome {
+        Outcome::Stored(stored) => object::parse(&call.served, &stored.json)?,
+        Outcome::Tree(value) => value,
+    };
+    let scale = scale_of(paths, &object);
+    present::tree(call, StatusCode::OK, scale)
+}
+
+/// An object's scale.
+fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let count = |path: &[String]| find(object, path).as_i64().unwrap_or(0);
+    let mut status = json!({"replicas": count(&paths.status_replicas)});
+    if let Some(path) = &paths.selector {
+        let selector = match find(object, path) {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            // A ReplicationController's selector is a plain map.
+            value => {
+                let typed = value.get("matchLabels").is_some() || value.get("matchExpressions").is_some();
+                let value = if typed { value.clone() } else { json!({"matchLabels": value}) };
+                LabelSelector::from_value(&value).map(|selector| selector.to_string()).unwrap_or_default()
+            }
+        };
+        if !selector.is_empty() {
+            status["selector"] = Value::from(selector);
+        }
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "spec": {"replicas": count(&paths.replicas)}, "status": status,
+    })
+}
+
+fn find<'a>(object: &'a Value, path: &[String]) -> &'a Value {
+    path.iter().fold(object, |value, field| &value[field.as_str()])
+}
+
+fn set(object: &mut Value, path: &[String], value: Value) {
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut target = object;
+    for field in parents {
+        let Some(next) = crate::strategy::field_mut(target, field) else {
+            return;
+        };
+        target = next;
+    }
+    if let Some(map) = target.as_object_mut() {
+        map.insert(last.clone(), value);
+    }
+}

@@ -1,0 +1,118 @@
+//! Subresources other than the object itself.
+
+use std::sync::Arc;
+
+use http::{Request, Response, StatusCode};
+use machinery::{ApiError, Reason};
+use serde_json::{Value, json};
+
+use super::{Call, Part, delete, patch, present, read_body, scale, update};
+use crate::body::Body;
+use crate::error;
+use crate::request_info::RequestInfo;
+use crate::respond;
+use crate::server::ApiServer;
+use crate::user::UserInfo;
+
+/// Answers a request on a subresource.
+pub(super) async fn answer(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let name = call.info.subresource.clone();
+    let verb = call.info.verb.clone();
+    let Some(subresource) = call.served.subresource(&name) else {
+        return Err(error::no_such_path());
+    };
+    if !subresource.verbs.contains(&verb.as_str()) {
+        return Err(error::no_such_verb());
+    }
+    let body = read_body(body).await?;
+    let part = match name.as_str() {
+        "scale" => return scale::answer(call, body).await,
+        "status" => Part::Status,
+        "finalize" => Part::Finalize,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" | "resize" => Part::Main,
+        "binding" => return bind(call, body).await,
+        "eviction" => return delete::evict(call, body).await,
+        _ => return Err(error::no_such_path()),
+    };
+    match verb.as_str() {
+        "get" => {
+            let object = call.existing().await?;
+            present::stored(call, StatusCode::OK, &object)
+        }
+        "update" => update::replace(call, part, body).await,
+        "patch" => patch::patch(call, part, body).await,
+        _ => Err(error::no_such_verb()),
+    }
+}
+
+/// Puts a pod on a node.
+async fn bind(call: &mut Call<'_>, body: bytes::Bytes) -> Result<Response<Body>, ApiError> {
+    let binding = call.decode(&body)?;
+    let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+    if node.is_empty() {
+        return Err(ApiError::invalid(
+            "",
+            "Binding",
+            &call.info.name,
+            vec![machinery::Cause {
+                reason: "FieldValueRequired".to_owned(),
+                message: "Required value".to_owned(),
+                field: "target.name".to_owned(),
+            }],
+        ));
+    }
+    let now = call.now();
+    let name = call.info.name.clone();
+    update::change(call, Part::Main, true, |_, old| {
+        let bound = old["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !bound.is_empty() {
+            return Err(ApiError::conflict(
+                "",
+                "pods/binding",
+                &name,
+                &format!("pod {name} is already assigned to node \"{bound}\""),
+            ));
+        }
+        let mut new = old.clone();
+        new["spec"]["nodeName"] = Value::from(node.as_str());
+        Ok(new)
+    })
+    .await?;
+    update::change(call, Part::Status, true, |_, old| {
+        let mut new = old.clone();
+        let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+        match new["status"]["conditions"].as_array_mut() {
+            Some(list) => {
+                list.retain(|other| other["type"] != "PodScheduled");
+                list.push(condition);
+            }
+            None => new["status"]["conditions"] = json!([condition]),
+        }
+        Ok(new)
+    })
+    .await?;
+    Ok(respond::json(
+        StatusCode::CREATED,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
+}
+
+/// Hands a connecting request to what stands behind pods and nodes.
+pub(super) async fn connect(
+    server: &Arc<ApiServer>,
+    info: &RequestInfo,
+    user: &UserInfo,
+    object: Value,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
+    let Some(pods) = &server.config.pods else {
+        let mut error = ApiError::new(
+            Reason::Unknown,
+            format!("{} of {} is not served here: no node stands behind it", info.subresource, info.resource),
+        );
+        error.code = 501;
+        return Err(error);
+    };
+    Ok(pods.connect(info.clone(), user.clone(), object, request).await)
+}

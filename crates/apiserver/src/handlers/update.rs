@@ -1,0 +1,283 @@
+//! Changing objects: the way that replacing, patching and scaling share.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use machinery::ApiError;
+use serde_json::{Value, json};
+use source::{Change, Error, Expect, Object, Write};
+
+use super::create::{self, Outcome};
+use super::{Call, Part, metadata};
+use crate::body::Body;
+use crate::problems::Problems;
+use crate::registry::Served;
+use crate::strategy::Generation;
+use crate::{error, object};
+
+/// How often a change is made anew on the newest version.
+const ATTEMPTS: u32 = 16;
+
+/// Answers an update.
+pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let mut wanted = call.decode(&body)?;
+    drop(body);
+    let name = call.info.name.clone();
+    metadata::admit(call, &mut wanted, Some(&name))?;
+    check_schema(call, &mut wanted)?;
+    if part == Part::Main && call.served.strategy.create_on_update {
+        let found = call.server.config.source.get(&call.key()).await.map_err(error::of_source)?;
+        if found.is_none() {
+            wanted["metadata"]
+                .as_object_mut()
+                .map(|metadata| metadata.remove("resourceVersion"));
+            let outcome = create::create_object(call, wanted).await?;
+            return outcome.respond(call, StatusCode::CREATED);
+        }
+    }
+    let named = wanted["metadata"]["resourceVersion"]
+        .as_str()
+        .is_some_and(|revision| !revision.is_empty() && revision != "0");
+    if !named && part == Part::Main && !call.served.strategy.unconditional_update {
+        return Err(ApiError::invalid(
+            &call.served.group,
+            &call.served.kind,
+            &name,
+            vec![machinery::Cause {
+                reason: "FieldValueInvalid".to_owned(),
+                message: "Invalid value: 0x0: must be specified for an update".to_owned(),
+                field: "metadata.resourceVersion".to_owned(),
+            }],
+        ));
+    }
+    let outcome = change(call, part, !named, |_, _| Ok(wanted.clone())).await?;
+    outcome.respond(call, StatusCode::OK)
+}
+
+/// Reads the object that the path names, makes a new version of it, and stores that. Where `retry` is set this
+/// starts again when somebody else was faster.
+pub(super) async fn change(
+    call: &mut Call<'_>,
+    part: Part,
+    retry: bool,
+    mut make: impl FnMut(&mut Call<'_>, &Value) -> Result<Value, ApiError> + Send,
+) -> Result<Outcome, ApiError> {
+    let served = call.served.clone();
+    let name = call.info.name.clone();
+    for attempt in 1.. {
+        let stored = call.existing().await?;
+        let old = object::parse(&served, &stored.json)?;
+        let mut new = make(call, &old)?;
+        check_preconditions(&served, &name, &new, &old)?;
+        prepare(&served, part, &mut new, &old);
+        validate(&served, part, &new, &old)?;
+        if new == old {
+            return Ok(Outcome::Stored(stored));
+        }
+        call.server.allocate(&served, Some(&old), &mut new).await?;
+        track(call, Some(&old), &mut new, part);
+        match store(call, &stored, &old, new).await {
+            Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
+            Err(error) => return Err(error::of_object(&served, &name, error)),
+            Ok(outcome) => return Ok(outcome),
+        }
+    }
+    Err(ApiError::internal("the object changes too fast"))
+}
+
+/// Stores a new version, or removes the object if nothing holds it any longer.
+async fn store(call: &Call<'_>, stored: &Arc<Object>, old: &Value, new: Value) -> Result<Outcome, Error> {
+    let served = &call.served;
+    let deleting = !old["metadata"]["deletionTimestamp"].is_null();
+    let gone = deleting && !metadata::is_held(served, &new) && waits_for_nothing(&new);
+    if call.dry_run {
+        return Ok(Outcome::Tree(new));
+    }
+    let write = Write {
+        key: stored.key.clone(),
+        expect: Expect::Revision(stored.revision),
+        change: if gone {
+            Change::Delete
+        } else {
+            Change::Put(object::draft(served, &to_storage(served, &new)))
+        },
+    };
+    let written = call.server.write(write).await?;
+    Ok(if gone {
+        Outcome::Tree(new)
+    } else {
+        Outcome::Stored(written)
+    })
+}
+
+/// Whether no grace period runs.
+fn waits_for_nothing(object: &Value) -> bool {
+    object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+}
+
+fn check_preconditions(served: &Served, name: &str, new: &Value, old: &Value) -> Result<(), ApiError> {
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (wanted, found) = (text(new, "uid"), text(old, "uid"));
+    if !wanted.is_empty() && wanted != found {
+        return Err(ApiError::conflict(
+            &served.group,
+            &served.plural,
+            name,
+            &format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"),
+        ));
+    }
+    let wanted = text(new, "resourceVersion");
+    if !wanted.is_empty() && wanted != "0" && wanted != text(old, "resourceVersion") {
+        return Err(ApiError::conflict(
+            &served.group,
+            &served.plural,
+            name,
+            error::MODIFIED,
+        ));
+    }
+    Ok(())
+}
+
+/// Prunes what the schema does not know, and fills in its defaults and those of the kind.
+pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let served = call.served.clone();
+    if let Some(schema) = &served.schema {
+        let unknown = schema.get().prune(object);
+        let unknown = unknown
+            .into_iter()
+            .map(|path| format!("unknown field \"{path}\""))
+            .collect();
+        call.report_fields(unknown)?;
+        if served.custom.is_some() {
+            schema.get().default(object);
+        }
+    }
+    (served.strategy.default)(object);
+    Ok(())
+}
+
+/// Takes over from the old version what this request may not change.
+fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
+    match part {
+        Part::Main => {
+            if served.has_status {
+                copy(new, old, "status");
+            }
+        }
+        Part::Status => {
+            let status = new.get("status").cloned();
+            let mut next = old.clone();
+            if served.custom.is_none() {
+                next["metadata"] = new["metadata"].clone();
+                copy(&mut next["metadata"], &old["metadata"], "labels");
+                copy(&mut next["metadata"], &old["metadata"], "ownerReferences");
+            } else {
+                copy(&mut next["metadata"], &new["metadata"], "managedFields");
+            }
+            set_or_remove(&mut next, "status", status);
+            *new = next;
+        }
+        Part::Finalize => {
+            let finalizers = new["spec"].get("finalizers").cloned();
+            let status = old.get("status").cloned();
+            set_or_remove(new, "status", status);
+            let mut spec = old["spec"].clone();
+            set_or_remove(&mut spec, "finalizers", finalizers);
+            set_or_remove(new, "spec", Some(spec));
+        }
+        Part::Approval => {
+            let conditions = new["status"].get("conditions").cloned();
+            let mut next = old.clone();
+            if let Some(status) = crate::strategy::field_mut(&mut next, "status") {
+                set_or_remove(status, "conditions", conditions);
+            }
+            *new = next;
+        }
+    }
+    metadata::keep_system_fields(new, old);
+    if part == Part::Main {
+        (served.strategy.update)(new, old);
+        let changed = match served.strategy.generation {
+            Generation::None => false,
+            Generation::Spec => new.get("spec") != old.get("spec"),
+            Generation::Content => content_differs(served, new, old),
+        };
+        if changed {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            new["metadata"]["generation"] = json!(generation);
+        }
+    }
+}
+
+fn content_differs(served: &Served, new: &Value, old: &Value) -> bool {
+    let content = |object: &Value| {
+        let mut map = object.as_object().cloned().unwrap_or_default();
+        map.remove("metadata");
+        if served.has_status || served.custom.is_none() {
+            map.remove("status");
+        }
+        map
+    };
+    content(new) != content(old)
+}
+
+fn copy(to: &mut Value, from: &Value, field: &str) {
+    let value = from.get(field).cloned();
+    set_or_remove(to, field, value);
+}
+
+fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
+    let Some(map) = object.as_object_mut() else {
+        return;
+    };
+    match value {
+        None | Some(Value::Null) => {
+            map.remove(field);
+        }
+        Some(value) => {
+            map.insert(field.to_owned(), value);
+        }
+    }
+}
+
+fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(), ApiError> {
+    let mut problems = Problems::default();
+    metadata::validate(served, new, &mut problems);
+    metadata::no_new_finalizers(new, old, &mut problems);
+    if let Some(schema) = &served.schema {
+        problems.extend(schema.get().validate(new));
+    }
+    if part == Part::Main {
+        (served.strategy.validate)(new, &mut problems);
+        (served.strategy.validate_update)(new, old, &mut problems);
+    }
+    verdict(served, new, problems)
+}
+
+/// 422 if there are problems.
+pub(super) fn verdict(served: &Served, object: &Value, problems: Problems) -> Result<(), ApiError> {
+    let causes = problems.into_causes();
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    Err(ApiError::invalid(&served.group, &served.kind, name, causes))
+}
+
+/// Notes who set which fields.
+pub(super) fn track(call: &Call<'_>, old: Option<&Value>, new: &mut Value, part: Part) {
+    let _ = (call, old, new, part);
+}
+
+/// An object in the version in which it is stored.
+pub(super) fn to_storage<'a>(served: &Served, object: &'a Value) -> std::borrow::Cow<'a, Value> {
+    match served.strategy.convert {
+        Some(convert) if served.api_version != served.storage_version => {
+            let mut object = object.clone();
+            convert(&mut object, &served.storage_version);
+            std::borrow::Cow::Owned(object)
+        }
+        _ => std::borrow::Cow::Borrowed(object),
+    }
+}

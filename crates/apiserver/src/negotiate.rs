@@ -1,0 +1,199 @@
+//! Which form an answer takes: the `Accept` header against what can be spoken.
+
+use machinery::{ApiError, Reason};
+
+/// How bytes are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+impl Encoding {
+    /// The `Content-Type` of a whole answer.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The `Content-Type` of a stream of watch events.
+    pub(crate) fn stream_content_type(self) -> &'static str {
+        match self {
+            Self::Json | Self::Yaml => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+}
+
+/// What of an object is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// All of it.
+    Object,
+    /// `meta.k8s.io/v1 Table`.
+    Table,
+    /// `meta.k8s.io/v1 PartialObjectMetadata` (or its list).
+    Metadata,
+}
+
+/// What an answer is to look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    pub(crate) encoding: Encoding,
+    pub(crate) form: Form,
+}
+
+impl Default for Accepted {
+    fn default() -> Self {
+        Self {
+            encoding: Encoding::Json,
+            form: Form::Object,
+        }
+    }
+}
+
+/// What can be spoken at one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    pub(crate) protobuf: bool,
+    /// Tables and metadata alone.
+    pub(crate) forms: bool,
+}
+
+/// Chooses by an `Accept` header; an empty one takes JSON.
+///
+/// # Errors
+/// 406 if nothing that is offered is accepted.
+pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<Accepted, ApiError> {
+    if accept.trim().is_empty() {
+        return Ok(Accepted::default());
+    }
+    let mut clauses: Vec<(f32, &str)> = accept
+        .split(',')
+        .map(|clause| (quality(clause), clause.trim()))
+        .filter(|(quality, _)| *quality > 0.0)
+        .collect();
+    clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
+    clauses
+        .into_iter()
+        .find_map(|(_, clause)| accept_clause(clause, offer))
+        .ok_or_else(|| not_acceptable(offer))
+}
+
+fn quality(clause: &str) -> f32 {
+    parameters(clause)
+        .find(|(key, _)| *key == "q")
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(1.0)
+}
+
+fn parameters(clause: &str) -> impl Iterator<Item = (&str, &str)> {
+    clause
+        .split(';')
+        .skip(1)
+        .filter_map(|parameter| parameter.split_once('='))
+        .map(|(key, value)| (key.trim(), value.trim().trim_matches('"')))
+}
+
+fn accept_clause(clause: &str, offer: Offer) -> Option<Accepted> {
+    let media = clause.split(';').next().unwrap_or_default().trim();
+    let encoding = match media.to_ascii_lowercase().as_str() {
+        "application/json" | "*/*" | "application/*" => Encoding::Json,
+        "application/yaml" | "text/yaml" => Encoding::Yaml,
+        "application/vnd.kubernetes.protobuf" if offer.protobuf => Encoding::Protobuf,
+        _ => return None,
+    };
+    let parameter = |wanted: &str| {
+        parameters(clause)
+            .find(|(key, _)| *key == wanted)
+            .map(|(_, value)| value)
+    };
+    let form = match parameter("as") {
+        None => Form::Object,
+        Some(_) if !offer.forms || parameter("g") != Some("meta.k8s.io") || parameter("v") != Some("v1") => {
+            return None;
+        }
+        Some("Table") => Form::Table,
+        Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Form::Metadata,
+        Some(_) => return None,
+    };
+    if form == Form::Table && encoding == Encoding::Protobuf {
+        return None;
+    }
+    Some(Accepted { encoding, form })
+}
+
+fn not_acceptable(offer: Offer) -> ApiError {
+    let mut accepted = vec!["application/json", "application/yaml"];
+    if offer.protobuf {
+        accepted.push("application/vnd.kubernetes.protobuf");
+    }
+    ApiError::new(
+        Reason::NotAcceptable,
+        format!(
+            "only the following media types are accepted: {}",
+            accepted.join(", ")
+        ),
+    )
+}
+
+/// Whether an `Accept-Encoding` header takes gzip.
+pub(crate) fn accepts_gzip(header: &str) -> bool {
+    header.split(',').any(|clause| {
+        let name = clause.split(';').next().unwrap_or_default().trim();
+        name.eq_ignore_ascii_case("gzip") && quality(clause) > 0.0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chooses_what_clients_ask_for() {
+        let all = Offer {
+            protobuf: true,
+            forms: true,
+        };
+        let custom = Offer {
+            protobuf: false,
+            forms: true,
+        };
+        let check = |accept: &str, offer: Offer| match negotiate(accept, offer) {
+            Ok(accepted) => format!("{:?} {:?}", accepted.encoding, accepted.form),
+            Err(error) => error.code.to_string(),
+        };
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(check("", all), "Json Object");
+        assert_eq!(check("*/*", all), "Json Object");
+        assert_eq!(check(kubectl, all), "Json Table");
+        assert_eq!(
+            check(
+                kubectl,
+                Offer {
+                    protobuf: true,
+                    forms: false
+                }
+            ),
+            "Json Object"
+        );
+        let go = "application/vnd.kubernetes.protobuf, application/json";
+        assert_eq!(check(go, all), "Protobuf Object");
+        assert_eq!(check(go, custom), "Json Object");
+        assert_eq!(check("application/vnd.kubernetes.protobuf", custom), "406");
+        assert_eq!(check("application/json;q=0.5,application/yaml", all), "Yaml Object");
+        assert_eq!(
+            check(
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                all
+            ),
+            "Protobuf Metadata"
+        );
+        assert_eq!(check("text/html", all), "406");
+        assert!(accepts_gzip("deflate, gzip;q=0.8") && !accepts_gzip("gzip;q=0") && !accepts_gzip(""));
+    }
+}

@@ -1,0 +1,3 @@
+//! x
+use super::Strategy;
+pub(super) static EVENT: Strategy = Strategy::PLAIN;

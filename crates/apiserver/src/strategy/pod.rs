@@ -1,0 +1,3 @@
+//! x
+use super::Strategy;
+pub(super) static POD: Strategy = Strategy::PLAIN;

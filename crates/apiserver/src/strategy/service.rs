@@ -1,0 +1,3 @@
+//! x
+use super::Strategy;
+pub(super) static SERVICE: Strategy = Strategy::PLAIN;

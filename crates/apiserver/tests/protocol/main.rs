@@ -1,0 +1,5 @@
+//! The Kubernetes REST protocol, spoken with a server in this process.
+
+mod harness;
+mod objects;
+mod watches;
