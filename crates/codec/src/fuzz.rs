@@ -1,6 +1,6 @@
 //! Bodies for fuzzing: each takes any bytes and must not panic, whatever they are.
 
-use crate::yaml;
+use crate::{protobuf, yaml};
 
 /// Reads YAML; what was read must be written and read again to the same value.
 pub fn fuzz_yaml(bytes: &[u8]) {
@@ -15,5 +15,17 @@ pub fn fuzz_yaml(bytes: &[u8]) {
             // keys past 1,024 characters cannot be read back: the limit is YAML's
             Err(error) => assert!(written.len() > 1_000, "{error} in {written:?}"),
         }
+    }
+}
+
+/// Decodes a protobuf body; what was decoded must be encoded and decoded again. Also splits it as a watch stream.
+pub fn fuzz_protobuf(bytes: &[u8]) {
+    // the answer is not looked at: only that there is one
+    drop(protobuf::next_watch_frame(bytes));
+    let Ok(object) = protobuf::decode(bytes) else { return };
+    match protobuf::encode(&object) {
+        Ok(encoded) => assert!(protobuf::decode(&encoded).is_ok(), "{object}"),
+        // a body in JSON inside the envelope may be anything
+        Err(error) => assert!(!matches!(error, protobuf::Error::NoMagic | protobuf::Error::Damaged), "{object}"),
     }
 }

@@ -55,3 +55,8 @@ fn replay(name: &str, rounds: usize, body: fn(&[u8])) {
 fn yaml() {
     replay("yaml", 4_000, fuzz::fuzz_yaml);
 }
+
+#[test]
+fn protobuf() {
+    replay("protobuf", 6_000, fuzz::fuzz_protobuf);
+}

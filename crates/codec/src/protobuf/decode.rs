@@ -46,8 +46,7 @@ fn set(
             let left_out = match field.zero {
                 Zero::OmittedMessage => empty,
                 Zero::Set => value.is_null(),
-                Zero::Omitted => value.is_null() && is_raw(table, place),
-                Zero::Shown => false,
+                Zero::Omitted | Zero::Shown => value.is_null() && is_raw(table, place),
             };
             if !left_out {
                 object.insert(field.json.to_owned(), value);
@@ -151,13 +150,14 @@ fn scalar(kind: Kind, wire: u8, from: &mut &[u8]) -> Result<Value, Error> {
         }
         (Kind::Bool, wire::VARINT) => Ok(Value::Bool(wire::varint(from)? != 0)),
         (Kind::Int64, wire::VARINT) => Ok(Value::from(wire::varint(from)?.cast_signed())),
-        (Kind::Int32, wire::VARINT) => {
-            let low = u32::try_from(wire::varint(from)? & 0xffff_ffff).unwrap_or(0);
-            Ok(Value::from(low.cast_signed()))
-        }
+        (Kind::Int32, wire::VARINT) => Ok(Value::from(special::low_32(wire::varint(from)?.cast_signed()))),
         (Kind::Double, wire::FIXED64) => {
-            let number = Number::from_f64(f64::from_bits(wire::fixed64(from)?));
-            number.map(Value::Number).ok_or(Error::field("must be a finite number"))
+            let number = f64::from_bits(wire::fixed64(from)?);
+            // a whole number is written without a fraction, as Go prints it
+            if number.fract() == 0.0 && number.abs() < 9e15 {
+                return format!("{number:.0}").parse::<i64>().map(Value::from).map_err(|_| Error::Damaged);
+            }
+            Number::from_f64(number).map(Value::Number).ok_or(Error::field("must be a finite number"))
         }
         _ => Err(Error::Damaged),
     }

@@ -20,7 +20,7 @@ pub(super) fn read(table: &Table, place: usize, shape: Shape, bytes: &[u8], dept
             let parts = Parts::read(bytes, depth)?;
             match parts.ints[0] {
                 1 => Ok(Value::String(wire::text(parts.bytes[2])?.to_owned())),
-                _ => Ok(Value::from(parts.ints[1])),
+                _ => Ok(Value::from(low_32(parts.ints[1]))),
             }
         }
         Shape::Time | Shape::MicroTime if bytes.is_empty() => Ok(Value::Null),
@@ -112,14 +112,18 @@ fn raw_json(raw: &[u8]) -> Result<Value, Error> {
 
 fn time(seconds: i64, nanos: i64, micro: bool) -> Result<Value, Error> {
     const RANGE: &str = "must be a time between the years 1 and 9999";
-    let nanos = i32::try_from(nanos).map_err(|_| Error::field(RANGE))?;
-    let at = jiff::Timestamp::new(seconds, nanos).map_err(|_| Error::field(RANGE))?;
+    let at = jiff::Timestamp::new(seconds, low_32(nanos)).map_err(|_| Error::field(RANGE))?;
     if !micro {
         return Ok(Value::String(at.to_string()));
     }
     let at = at.round(jiff::TimestampRound::new().smallest(jiff::Unit::Microsecond).mode(jiff::RoundMode::Trunc));
     let at = at.map_err(|_| Error::field(RANGE))?;
     Ok(Value::String(at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()))
+}
+
+/// The lower 32 bits, as a reader of 32-bit fields keeps them.
+pub(super) fn low_32(value: i64) -> i32 {
+    u32::try_from(value & 0xffff_ffff).unwrap_or(0).cast_signed()
 }
 
 /// The three unions of `JSONSchemaProps` with something simpler.
