@@ -48,14 +48,16 @@ pub(crate) struct Segment {
     offset: u64,
     reserved: u64,
     salt: u32,
+    /// How long it should become at most.
+    limit: u64,
 }
 
 impl Segment {
     /// A new, empty, durable segment. When there is no room nothing is left of it.
-    pub(crate) fn create(disk: &dyn Disk, header: &Header) -> Result<Self, Failure> {
+    pub(crate) fn create(disk: &dyn Disk, header: &Header, limit: u64) -> Result<Self, Failure> {
         let name = name(header.segment);
         let (bytes, salt) = header.encode();
-        let reserved = HEADER as u64 + MIN_AHEAD;
+        let reserved = MIN_AHEAD.min(limit).max(HEADER as u64);
         let made = disk.create(&name).and_then(|mut file| {
             file.reserve(reserved)?;
             file.write_at(0, &bytes)?;
@@ -86,6 +88,7 @@ impl Segment {
             offset: HEADER as u64,
             reserved,
             salt,
+            limit,
         })
     }
 
@@ -97,6 +100,7 @@ impl Segment {
         salt: u32,
         end: u64,
         last: (u64, &[u8]),
+        limit: u64,
     ) -> io::Result<Self> {
         let name = name(number);
         let mut file = disk.open(&name)?;
@@ -110,6 +114,7 @@ impl Segment {
             offset: end,
             reserved: end,
             salt,
+            limit,
         })
     }
 
@@ -124,8 +129,8 @@ impl Segment {
     }
 
     /// Whether a frame of this length would make it longer than it should be.
-    pub(crate) fn is_full_for(&self, length: u64, limit: u64) -> bool {
-        self.offset > HEADER as u64 && self.offset + length > limit
+    pub(crate) fn is_full_for(&self, length: u64) -> bool {
+        self.offset > HEADER as u64 && self.offset + length > self.limit
     }
 
     /// Makes sure of room, writes a frame, syncs. On [`Failure::Full`] nothing of it is left.
@@ -154,7 +159,8 @@ impl Segment {
         if end <= self.reserved {
             return Ok(());
         }
-        let generous = end + self.offset.clamp(MIN_AHEAD, MAX_AHEAD);
+        let ahead = self.offset.clamp(MIN_AHEAD, MAX_AHEAD);
+        let generous = (end + ahead).min(self.limit).max(end);
         for size in [generous, end] {
             match self.file.reserve(size) {
                 Ok(()) => {

@@ -88,8 +88,15 @@ impl Store {
         let segment = match tail {
             Some(tail) => {
                 let last = (tail.last.0, tail.last.1.as_slice());
-                Segment::resume(disk.as_ref(), tail.number, tail.salt, tail.end, last)
-                    .map_err(disk_error("mend", &crate::segment::name(tail.number)))?
+                Segment::resume(
+                    disk.as_ref(),
+                    tail.number,
+                    tail.salt,
+                    tail.end,
+                    last,
+                    options.segment_bytes,
+                )
+                .map_err(disk_error("mend", &crate::segment::name(tail.number)))?
             }
             None => {
                 let header = Header {
@@ -99,7 +106,8 @@ impl Store {
                     revision: state.revision().0,
                     count: 0,
                 };
-                Segment::create(disk.as_ref(), &header).map_err(open_failure("begin the log"))?
+                Segment::create(disk.as_ref(), &header, options.segment_bytes)
+                    .map_err(open_failure("begin the log"))?
             }
         };
         let shared = Arc::new(Shared::new(state));

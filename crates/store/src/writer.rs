@@ -235,7 +235,7 @@ impl Writer {
             self.reap()?;
         }
         let length = self.buffer.len() as u64;
-        if self.segment.is_full_for(length, self.segment_bytes) {
+        if self.segment.is_full_for(length) {
             self.rotate()?;
         }
         frame::end(&mut self.buffer, self.segment.salt());
@@ -276,7 +276,7 @@ impl Writer {
             revision: revision.0,
             count: 0,
         };
-        let next = Segment::create(self.disk.as_ref(), &header)?;
+        let next = Segment::create(self.disk.as_ref(), &header, self.segment_bytes)?;
         std::mem::replace(&mut self.segment, next).finish()?;
         if self.snapshotting.is_none() && self.log_bytes >= self.snapshot_bytes.max(live_bytes) {
             self.snapshot(revision)?;

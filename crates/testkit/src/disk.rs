@@ -36,7 +36,7 @@ struct Inner {
     crashed: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct File {
     /// As programs see it.
     content: Vec<u8>,
@@ -126,8 +126,9 @@ impl SimDisk {
         self.inner().crashed
     }
 
-    /// Makes the sync of a file or the directory that is this step fail; what it should have kept is kept in part,
-    /// and no later sync keeps the rest, as on Linux. If the step is no sync, the next one fails.
+    /// Makes the sync of a file or the directory that is this step fail. What a file's sync should have kept is kept
+    /// in part, and no later sync keeps the rest, as on Linux; names stay unsynced. If the step is no sync, the next
+    /// one fails.
     pub fn fail_sync_at(&self, step: u64) {
         self.inner().fail_sync_at = Some(step);
     }
@@ -150,6 +151,13 @@ impl SimDisk {
         inner.crashed = false;
         inner.crash_at = None;
         inner.fail_sync_at = None;
+    }
+
+    /// What a crash now would leave, as another disk; this one goes on.
+    pub fn after_crash(&self, seed: u64) -> Self {
+        let mut copy = self.inner().copy(seed);
+        copy.lose();
+        Self(Arc::new(Mutex::new(copy)))
     }
 
     /// Ends the process but not the machine: open handles die, everything written is still there.
@@ -196,6 +204,40 @@ fn missing(name: &str) -> io::Error {
 }
 
 impl Inner {
+    /// The same files with no faults set.
+    fn copy(&self, seed: u64) -> Self {
+        let Self {
+            random: _,
+            files,
+            names,
+            durable_names,
+            pending_names,
+            next_file,
+            capacity,
+            boot,
+            steps: _,
+            syncs: _,
+            crash_at: _,
+            fail_sync_at: _,
+            crashed: _,
+        } = self;
+        Self {
+            random: SplitMix(seed),
+            files: files.clone(),
+            names: names.clone(),
+            durable_names: durable_names.clone(),
+            pending_names: pending_names.clone(),
+            next_file: *next_file,
+            capacity: *capacity,
+            boot: *boot,
+            steps: 0,
+            syncs: 0,
+            crash_at: None,
+            fail_sync_at: None,
+            crashed: false,
+        }
+    }
+
     fn make(&mut self) -> u64 {
         self.next_file += 1;
         self.next_file
@@ -405,18 +447,14 @@ impl Disk for SimDisk {
     fn sync_directory(&self) -> io::Result<()> {
         let mut inner = self.inner();
         settle(inner.step()?)?;
-        let fails = inner.sync_fails();
+        if inner.sync_fails() {
+            return Err(io::Error::other("the simulated sync failed"));
+        }
         let pending = std::mem::take(&mut inner.pending_names);
         for change in pending {
-            if !fails || inner.random.coin() {
-                Inner::rename_in(&mut inner.durable_names, &change);
-            }
+            Inner::rename_in(&mut inner.durable_names, &change);
         }
-        if fails {
-            Err(io::Error::other("the simulated sync failed"))
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,175 @@
+//! Crashes and failing disks: nothing acknowledged is lost, nothing is half applied, revisions never go back.
+
+mod common;
+
+use common::{Outcome, check, content, open, put, run, small, workload};
+use source::{Error, ObjectSource};
+use store::{Mode, OpenError};
+use testkit::disk::SimDisk;
+
+/// How many steps the workload takes on a good disk.
+async fn steps() -> u64 {
+    let disk = SimDisk::new(0);
+    let store = open(&disk, small(), Mode::Inline).unwrap();
+    let mut outcome = Outcome::default();
+    run(&store, &workload(), &mut outcome).await;
+    assert!(outcome.error.is_none());
+    let snapshots = store.stats().snapshots;
+    assert!(snapshots >= 3, "the workload makes {snapshots} snapshots");
+    disk.steps()
+}
+
+/// Crashes at a step, opens again (crashing now and then while it opens), writes on, opens once more.
+async fn crash_at(step: u64, seed: u64) {
+    let disk = SimDisk::new(seed);
+    disk.crash_at(step);
+    let mut outcome = Outcome::default();
+    let context = format!("step {step}, seed {seed}");
+    if let Ok(store) = open(&disk, small(), Mode::Inline) {
+        run(&store, &workload(), &mut outcome).await;
+        if let Some(error) = &outcome.error {
+            assert!(matches!(error, Error::Closed(_)), "{context}: {error}");
+        }
+    }
+    let mut crashes = (step + seed) % 4;
+    let store = loop {
+        disk.restart();
+        if crashes > 0 {
+            disk.crash_at(disk.steps() + crashes);
+            crashes -= 1;
+        }
+        match open(&disk, small(), Mode::Inline) {
+            Ok(store) if !disk.is_crashed() => break store,
+            Ok(_) => {}
+            Err(OpenError::Disk { .. }) if disk.is_crashed() => {}
+            Err(error) => panic!("{context}: {error}"),
+        }
+    };
+    disk.crash_at(u64::MAX);
+    check(&store, &mut outcome, &context).await;
+    run(&store, &workload()[..20], &mut outcome).await;
+    assert!(outcome.error.is_none(), "{context}: {:?}", outcome.error);
+    drop(store);
+    disk.restart();
+    let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+    check(&store, &mut outcome, &context).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_loses_nothing_acknowledged() {
+    let steps = steps().await;
+    for step in 1..=steps {
+        for seed in 0..6 {
+            crash_at(step, seed * 1_000_003 + step).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_at_any_step_closes_the_store_for_good() {
+    let steps = steps().await;
+    for step in 1..steps {
+        let context = format!("step {step}");
+        let disk = SimDisk::new(step);
+        disk.fail_sync_at(step);
+        let mut outcome = Outcome::default();
+        if let Ok(store) = open(&disk, small(), Mode::Inline) {
+            run(&store, &workload(), &mut outcome).await;
+            if outcome.error.is_none() {
+                // No sync came after this step.
+                continue;
+            }
+            assert!(store.closed().is_some(), "{context}");
+            let before = disk.steps();
+            let error = store.write(put("later", "x")).await.unwrap_err();
+            assert!(matches!(error, Error::Closed(_)), "{context}: {error}");
+            assert_eq!(disk.steps(), before, "{context}: nothing is tried again");
+        }
+        // The process ends, the machine does not: its cache shows more than the disk holds.
+        disk.kill();
+        let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+        check(&store, &mut outcome, &context).await;
+        drop(store);
+        // What was read once stays, even if the machine ends now.
+        disk.restart();
+        let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+        check(&store, &mut outcome, &context).await;
+    }
+}
+
+#[tokio::test]
+async fn every_acknowledgement_has_its_sync() {
+    let disk = SimDisk::new(7);
+    let store = open(&disk, small(), Mode::Inline).unwrap();
+    let mut outcome = Outcome::default();
+    for (index, op) in workload().iter().enumerate() {
+        let before = disk.syncs();
+        let revision = outcome.revision;
+        run(&store, std::slice::from_ref(op), &mut outcome).await;
+        if outcome.revision == revision {
+            continue;
+        }
+        assert!(disk.syncs() > before, "acknowledged without a sync");
+        let copy = disk.after_crash(index as u64);
+        let reopened = open(&copy, small(), Mode::Inline).unwrap();
+        assert_eq!(content(&reopened).await, outcome.expected);
+        assert_eq!(reopened.revision(), outcome.revision);
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_until_there_is_room() {
+    let disk = SimDisk::new(3);
+    let store = open(&disk, small(), Mode::Inline).unwrap();
+    disk.set_capacity(Some(6_000));
+    let mut outcome = Outcome::default();
+    while outcome.error.is_none() {
+        run(&store, &workload(), &mut outcome).await;
+    }
+    assert!(matches!(outcome.error, Some(Error::Full)), "{:?}", outcome.error);
+    outcome.error = None;
+    outcome.pending = None;
+    assert!(disk.used() <= 6_000);
+    assert_eq!(content(&store).await, outcome.expected, "reads go on");
+    for _ in 0..3 {
+        let error = store.write(put("more", &"x".repeat(1_400))).await.unwrap_err();
+        assert!(matches!(error, Error::Full), "{error}");
+    }
+    assert!(store.closed().is_none());
+    assert!(store.stats().full >= 4);
+    // What was refused never comes back, and a crash while full is harmless.
+    let copy = disk.after_crash(9);
+    let reopened = open(&copy, small(), Mode::Inline).unwrap();
+    assert_eq!(content(&reopened).await, outcome.expected);
+    disk.set_capacity(None);
+    run(&store, &workload(), &mut outcome).await;
+    assert!(outcome.error.is_none(), "{:?}", outcome.error);
+    drop(store);
+    disk.restart();
+    let store = open(&disk, small(), Mode::Inline).unwrap();
+    check(&store, &mut outcome, "after the disk was full").await;
+}
+
+#[tokio::test]
+async fn any_capacity_and_a_crash_lose_nothing() {
+    for seed in 0..300 {
+        let context = format!("seed {seed}");
+        let disk = SimDisk::new(seed);
+        let store = open(&disk, small(), Mode::Inline).unwrap();
+        let mut outcome = Outcome::default();
+        for round in 0..6 {
+            disk.set_capacity(Some(2_000 + (seed * 131 + round * 977) % 9_000));
+            run(&store, &workload(), &mut outcome).await;
+            if let Some(error) = outcome.error.take() {
+                assert!(matches!(error, Error::Full), "{context}: {error}");
+                outcome.pending = None;
+            }
+        }
+        assert_eq!(content(&store).await, outcome.expected, "{context}");
+        drop(store);
+        disk.set_capacity(None);
+        disk.restart();
+        let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+        check(&store, &mut outcome, &context).await;
+    }
+}
