@@ -28,3 +28,118 @@ pub const HELM_CHARTS: ApiResource = ApiResource::namespaced(GROUP, VERSION, "he
 pub const HELM_RELEASES: ApiResource = ApiResource::namespaced(GROUP, VERSION, "helmreleases", "HelmRelease");
 /// Manifests.
 pub const MANIFESTS: ApiResource = ApiResource::namespaced(GROUP, VERSION, "manifests", "Manifest");
+
+mod description;
+mod helm;
+mod inventory;
+mod overrides;
+mod subscription;
+
+pub use crate::object::Feed;
+pub use description::*;
+pub use helm::*;
+pub use inventory::*;
+pub use overrides::*;
+pub use subscription::*;
+
+use crate::crd::{Definition, age, text};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// An integer of no stated size.
+fn plain_integer(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "integer"})
+}
+
+const CATEGORIES: &[&str] = &["clusternet"];
+
+/// What is said about the kinds beside their types.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        resource: SUBSCRIPTIONS,
+        short_names: &["sub", "subs"],
+        categories: CATEGORIES,
+        status: true,
+        columns: &[age("AGE")],
+        schema: Subscription::json_schema,
+    },
+    Definition {
+        resource: BASES,
+        short_names: &[],
+        categories: CATEGORIES,
+        status: false,
+        columns: &[age("AGE")],
+        schema: Base::json_schema,
+    },
+    Definition {
+        resource: DESCRIPTIONS,
+        short_names: &["desc"],
+        categories: CATEGORIES,
+        status: true,
+        columns: &[
+            text("DEPLOYER", ".spec.deployer"),
+            text("STATUS", ".status.phase"),
+            age("AGE"),
+        ],
+        schema: Description::json_schema,
+    },
+    Definition {
+        resource: FEED_INVENTORIES,
+        short_names: &["finv"],
+        categories: CATEGORIES,
+        status: false,
+        columns: &[],
+        schema: FeedInventory::json_schema,
+    },
+    Definition {
+        resource: LOCALIZATIONS,
+        short_names: &["loc", "local"],
+        categories: CATEGORIES,
+        status: false,
+        columns: &[age("AGE")],
+        schema: Localization::json_schema,
+    },
+    Definition {
+        resource: GLOBALIZATIONS,
+        short_names: &["glob", "global"],
+        categories: CATEGORIES,
+        status: false,
+        columns: &[age("AGE")],
+        schema: Globalization::json_schema,
+    },
+    Definition {
+        resource: HELM_CHARTS,
+        short_names: &["chart", "charts"],
+        categories: CATEGORIES,
+        status: true,
+        columns: &[
+            text("CHART", ".spec.chart"),
+            text("VERSION", ".spec.version"),
+            text("REPO", ".spec.repo"),
+            text("STATUS", ".status.phase"),
+            age("AGE"),
+        ],
+        schema: HelmChart::json_schema,
+    },
+    Definition {
+        resource: HELM_RELEASES,
+        short_names: &["hr"],
+        categories: CATEGORIES,
+        status: true,
+        columns: &[
+            text("CHART", ".spec.chart"),
+            text("VERSION", ".spec.version"),
+            text("REPO", ".spec.repo"),
+            text("STATUS", ".status.phase"),
+            age("AGE"),
+        ],
+        schema: HelmRelease::json_schema,
+    },
+    Definition {
+        resource: MANIFESTS,
+        short_names: &[],
+        categories: CATEGORIES,
+        status: false,
+        columns: &[age("AGE")],
+        schema: Manifest::json_schema,
+    },
+];

@@ -16,3 +16,74 @@ pub const REGISTRATION_REQUESTS: ApiResource = ApiResource::cluster(
 /// ManagedClusters.
 pub const MANAGED_CLUSTERS: ApiResource =
     ApiResource::namespaced(GROUP, VERSION, "managedclusters", "ManagedCluster");
+
+mod managed;
+mod request;
+
+pub use managed::*;
+pub use request::*;
+
+use crate::crd::{Definition, age, text, wide};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who brings objects into a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SyncMode {
+    /// The parent.
+    Push,
+    /// The agent.
+    Pull,
+    /// The parent if the agent lets it, else the agent.
+    Dual,
+}
+
+impl SyncMode {
+    /// The word of the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Push => "Push",
+            Self::Pull => "Pull",
+            Self::Dual => "Dual",
+        }
+    }
+
+    /// From the word of the wire.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Push, Self::Pull, Self::Dual]
+            .into_iter()
+            .find(|mode| mode.as_str() == word)
+    }
+}
+
+/// What is said about the kinds beside their types.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        resource: REGISTRATION_REQUESTS,
+        short_names: &["clsrr"],
+        categories: &["clusternet"],
+        status: true,
+        columns: &[
+            text("CLUSTER ID", ".spec.clusterId"),
+            text("STATUS", ".status.result"),
+            age("AGE"),
+        ],
+        schema: ClusterRegistrationRequest::json_schema,
+    },
+    Definition {
+        resource: MANAGED_CLUSTERS,
+        short_names: &["mcls"],
+        categories: &["clusternet"],
+        status: true,
+        columns: &[
+            text("CLUSTER ID", ".spec.clusterId"),
+            wide("CLUSTER TYPE", ".spec.clusterType"),
+            text("SYNC MODE", ".spec.syncMode"),
+            text("KUBERNETES", ".status.k8sVersion"),
+            text("STATUS", ".status.conditions[?(@.type=='Ready')].status"),
+            age("AGE"),
+            wide("AGENT VERSION", ".status.agentVersion"),
+        ],
+        schema: ManagedCluster::json_schema,
+    },
+];

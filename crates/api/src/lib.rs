@@ -7,10 +7,26 @@
 pub mod annotations;
 pub mod apps;
 pub mod clusters;
+mod crd;
+pub mod facts;
 pub mod finalizers;
 pub mod kubernetes;
 pub mod labels;
 pub mod mcs;
 pub mod names;
+mod object;
 pub mod proxies;
 pub mod reasons;
+
+pub use object::{Condition, ConditionStatus};
+
+use serde_json::Value;
+
+/// The CustomResourceDefinitions of all our kinds, generated from their types.
+pub fn crds() -> Vec<Value> {
+    [apps::DEFINITIONS, clusters::DEFINITIONS, mcs::DEFINITIONS]
+        .into_iter()
+        .flatten()
+        .map(crd::Definition::crd)
+        .collect()
+}

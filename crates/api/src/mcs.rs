@@ -12,3 +12,30 @@ pub const SERVICE_EXPORTS: ApiResource =
 /// ServiceImports.
 pub const SERVICE_IMPORTS: ApiResource =
     ApiResource::namespaced(GROUP, VERSION, "serviceimports", "ServiceImport");
+
+mod types;
+
+pub use types::*;
+
+use crate::crd::{Definition, age, text};
+use schemars::JsonSchema;
+
+/// What is said about the kinds beside their types.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        resource: SERVICE_EXPORTS,
+        short_names: &["svcex"],
+        categories: &[],
+        status: true,
+        columns: &[age("Age")],
+        schema: ServiceExport::json_schema,
+    },
+    Definition {
+        resource: SERVICE_IMPORTS,
+        short_names: &["svcim"],
+        categories: &[],
+        status: true,
+        columns: &[text("Type", ".spec.type"), text("IP", ".spec.ips"), age("Age")],
+        schema: ServiceImport::json_schema,
+    },
+];

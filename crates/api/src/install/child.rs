@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{account_subject, binding, cluster_binding, cluster_role, namespace, role, rule, service_account};
+use super::{
+    account_subject, binding, cluster_binding, cluster_role, named_rule, namespace, role, rule, service_account,
+};
 use crate::names::{AGENT, APP_DEPLOYER, SYSTEM_NAMESPACE};
 
 const READ: &[&str] = &["get", "list", "watch"];
@@ -97,6 +99,19 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
                 rule(&[""], &["secrets", "serviceaccounts"], WRITE),
                 rule(&[""], &["serviceaccounts/token"], &["create"]),
             ],
+        ),
+        // The parent may turn the account's lasting token into one that ends soon.
+        role(
+            "clusternet-app-deployer-token",
+            SYSTEM_NAMESPACE,
+            vec![named_rule(&[""], &["serviceaccounts/token"], &[APP_DEPLOYER], &["create"])],
+        ),
+        binding(
+            "clusternet-app-deployer-token",
+            SYSTEM_NAMESPACE,
+            "Role",
+            "clusternet-app-deployer-token",
+            vec![account_subject(APP_DEPLOYER)],
         ),
         binding(
             "clusternet-agent-state",
