@@ -1,1 +1,33 @@
-//! commands
+//! What a person's commands do, against a hub: templates (apply, get, scale, delete…), clusters, kubeconfigs, and
+//! the manifests that prepare a parent or a child. Every command writes to the given output and returns an
+//! [`Error`] that says what to do next; parsing command lines is the binary's business.
+
+mod apply;
+mod clusters;
+mod delete;
+mod edit;
+mod error;
+mod get;
+mod hub;
+mod join;
+mod kubeconfig;
+mod manifests;
+mod objects;
+mod output;
+mod resolve;
+mod scale;
+
+pub use apply::{apply, create, diff};
+pub use clusters::clusters;
+pub use delete::delete;
+pub use edit::{Words, annotate, label};
+pub use error::Error;
+pub use get::{api_resources, get};
+pub use hub::{Hub, Place};
+pub use join::{JoinOptions, join};
+pub use kubeconfig::kubeconfig;
+pub use manifests::{crds, install, print_rights};
+pub use objects::{Source, read};
+pub use output::Format;
+pub use resolve::Target;
+pub use scale::scale;

@@ -76,7 +76,7 @@ fn log(pod: &Value, query: &Query) -> Response<Body> {
             let line = line.clone();
             async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                Some((Ok::<_, std::convert::Infallible>(line), ()))
+                Some((Ok::<_, apiserver::BoxError>(line), ()))
             }
         });
         Body::from_stream(futures::stream::iter([Ok(Bytes::from(first))]).chain(later))

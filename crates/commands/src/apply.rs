@@ -1,0 +1,236 @@
+//! `apply`, `create` and `diff`.
+
+use std::io::Write;
+
+use kubeio::{Discovery, Patch};
+use machinery::patch::json_merge_diff;
+use machinery::{ApiResource, meta};
+use serde_json::{Value, json};
+
+use crate::resolve::{by_kind, namespace};
+use crate::{Error, Hub, Source, read};
+
+/// Where kubectl keeps what was applied last; ours must continue what kubectl began, and the other way round.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+struct Wanted {
+    resource: ApiResource,
+    namespace: Option<String>,
+    object: Value,
+}
+
+impl Wanted {
+    fn new(discovery: &Discovery, given: Option<&str>, mut object: Value) -> Result<Self, Error> {
+        let resource = by_kind(discovery, &meta::gvk(&object))?;
+        if meta::name(&object).is_empty() {
+            return Err(Error::Usage(format!("an object of kind {} has no metadata.name", meta::kind(&object))));
+        }
+        let namespace = namespace(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
+        if let Some(namespace) = &namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        Ok(Self { resource, namespace, object })
+    }
+
+    fn title(&self) -> String {
+        let group = meta::gvk(&self.object).group;
+        let dot = if group.is_empty() { "" } else { "." };
+        format!("{}{dot}{group}/{}", meta::kind(&self.object).to_lowercase(), meta::name(&self.object))
+    }
+
+    async fn live(&self, hub: &Hub) -> Result<Option<Value>, Error> {
+        let title = self.title();
+        hub.client
+            .get_opt(&self.resource, self.namespace.as_deref(), meta::name(&self.object))
+            .await
+            .map_err(Error::hub(format!("{title} cannot be read")))
+    }
+
+    /// The object as it is to be stored: with what was applied in its annotation.
+    fn annotated(&self) -> Value {
+        let mut applied = self.object.clone();
+        if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED);
+        }
+        let text = format!("{applied}\n");
+        meta::set_annotation(&mut applied, LAST_APPLIED, &text);
+        applied
+    }
+
+    /// What has to change in the live object.
+    fn patch(&self, live: &Value) -> Value {
+        let last = meta::annotation(live, LAST_APPLIED);
+        let last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| json!({}));
+        json_merge_diff(&last, &self.annotated(), live)
+    }
+}
+
+async fn wanted(hub: &Hub, sources: &[Source], given: Option<&str>) -> Result<Vec<Wanted>, Error> {
+    let objects = read(sources)?;
+    if objects.is_empty() {
+        return Err(Error::Usage("the files hold no objects".into()));
+    }
+    let discovery = hub.discover().await?;
+    objects.into_iter().map(|object| Wanted::new(&discovery, given, object)).collect()
+}
+
+/// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged.
+///
+/// # Errors
+/// [`Error`] of the first object that fails; those before it are applied.
+pub async fn apply(
+    hub: &Hub,
+    sources: &[Source],
+    given: Option<&str>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    for wanted in wanted(hub, sources, given).await? {
+        let title = wanted.title();
+        let failed = || Error::hub(format!("{title} cannot be applied"));
+        let namespace = wanted.namespace.as_deref();
+        let verdict = match wanted.live(hub).await? {
+            None => {
+                hub.client.create(&wanted.resource, namespace, &wanted.annotated()).await.map_err(failed())?;
+                "created"
+            }
+            Some(live) => {
+                let patch = wanted.patch(&live);
+                if patch.as_object().is_none_or(serde_json::Map::is_empty) {
+                    "unchanged"
+                } else {
+                    let name = meta::name(&wanted.object);
+                    hub.client
+                        .patch(&wanted.resource, namespace, name, None, Patch::Merge, &patch)
+                        .await
+                        .map_err(failed())?;
+                    "configured"
+                }
+            }
+        };
+        writeln!(out, "{title} {verdict}")?;
+    }
+    Ok(())
+}
+
+/// Makes templates that must not be there yet.
+///
+/// # Errors
+/// [`Error`] of the first object that fails; those before it are created.
+pub async fn create(
+    hub: &Hub,
+    sources: &[Source],
+    given: Option<&str>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    for wanted in wanted(hub, sources, given).await? {
+        let title = wanted.title();
+        hub.client
+            .create(&wanted.resource, wanted.namespace.as_deref(), &wanted.object)
+            .await
+            .map_err(Error::hub(format!("{title} cannot be created")))?;
+        writeln!(out, "{title} created")?;
+    }
+    Ok(())
+}
+
+/// Shows what [`apply`] would change, as YAML before and after, line by line.
+///
+/// # Errors
+/// [`Error::Differs`] if there is anything; [`Error`] if it cannot be told.
+pub async fn diff(
+    hub: &Hub,
+    sources: &[Source],
+    given: Option<&str>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    let mut differs = false;
+    for wanted in wanted(hub, sources, given).await? {
+        let live = wanted.live(hub).await?;
+        let after = match &live {
+            None => wanted.object.clone(),
+            Some(live) => {
+                let mut after = live.clone();
+                machinery::patch::merge_patch(&mut after, &wanted.patch(live));
+                after
+            }
+        };
+        let show = |object: &Value| {
+            let mut shown = object.clone();
+            if let Some(annotations) = shown.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+                annotations.remove(LAST_APPLIED);
+                if annotations.is_empty() {
+                    shown["metadata"].as_object_mut().expect("it held annotations").remove("annotations");
+                }
+            }
+            codec::yaml::to_string(&shown)
+        };
+        let before = live.as_ref().map(show).unwrap_or_default();
+        let after = show(&after);
+        if before != after {
+            differs = true;
+            writeln!(out, "{}", wanted.title())?;
+            for line in changed_lines(&before, &after) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    if differs { Err(Error::Differs) } else { Ok(()) }
+}
+
+/// Lines that only one of two texts has, in order, marked `-` and `+` (longest common subsequence).
+fn changed_lines(before: &str, after: &str) -> Vec<String> {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let mut longest = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i][j] = if old[i] == new[j] {
+                longest[i + 1][j + 1] + 1
+            } else {
+                longest[i + 1][j].max(longest[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || (i < old.len() && longest[i + 1][j] >= longest[i][j + 1]) {
+            lines.push(format!("- {}", old[i]));
+            i += 1;
+        } else {
+            lines.push(format!("+ {}", new[j]));
+            j += 1;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_changed_lines_only() {
+        assert_eq!(changed_lines("a\nb\nc\n", "a\nx\nc\nd\n"), ["- b", "+ x", "+ d"]);
+        assert!(changed_lines("a\n", "a\n").is_empty());
+    }
+
+    #[test]
+    fn takes_back_what_was_applied_before_and_keeps_what_others_set() {
+        let resource = ApiResource::namespaced("shadow", "v1alpha1", "configmaps", "ConfigMap");
+        let object = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "x", "namespace": "default"}, "data": data});
+        let first = Wanted {
+            resource: resource.clone(),
+            namespace: Some("default".into()),
+            object: object(json!({"a": "1", "b": "2"})),
+        };
+        let mut live = first.annotated();
+        live["data"]["other"] = json!("kept");
+        let second = Wanted { resource, namespace: Some("default".into()), object: object(json!({"a": "1"})) };
+        let patch = second.patch(&live);
+        machinery::patch::merge_patch(&mut live, &patch);
+        assert_eq!(live["data"], json!({"a": "1", "other": "kept"}));
+        assert_eq!(second.patch(&live), json!({}));
+    }
+}

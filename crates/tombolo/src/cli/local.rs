@@ -1,0 +1,54 @@
+//! Commands that need no hub.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Joins simulated members and distributes a sample application to them.
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// How many simulated members join [default: 3 with --demo, else 0].
+    #[arg(long, value_name = "N")]
+    pub(crate) members: Option<usize>,
+    /// Where everything is kept.
+    #[arg(long, default_value = ".tombolo", value_name = "DIR", env = "TOMBOLO_DATA_DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// Where to listen; port 0 picks a free one, seen in the kubeconfig.
+    #[arg(long, default_value = "127.0.0.1:8443", value_name = "ADDR:PORT", env = "TOMBOLO_LISTEN")]
+    pub(crate) listen: SocketAddr,
+    /// Ends with 0 once everything asked for is ready, with 1 after 60 s otherwise.
+    #[arg(long)]
+    pub(crate) exit_when_ready: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// The seed: the same one gives the same run, to the byte of its trace.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Runs seed after seed for that long, such as `60s`.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) fresh_seeds_for: Option<String>,
+    /// Prints the trace itself.
+    #[arg(long)]
+    pub(crate) trace: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// The hub runs outside the cluster, at this DNS name that the parent's API server can resolve.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hub_external_name: Option<String>,
+    /// The hub's port.
+    #[arg(long, default_value_t = 443)]
+    pub(crate) hub_port: u16,
+    /// The image with this program: Deployments of the roles become part of the manifests.
+    #[arg(long)]
+    pub(crate) image: Option<String>,
+    /// Lets anybody reach the cluster proxy's door, as upstream does; the child's credential still decides.
+    #[arg(long)]
+    pub(crate) compat_anonymous_proxy: bool,
+}

@@ -1,0 +1,74 @@
+//! The command line: what can be typed. No logic; `main` maps it to what the crates below take.
+
+mod fleet;
+mod local;
+mod roles;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use fleet::{
+    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, Output, ScaleArgs, WordsArgs,
+};
+pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
+pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+
+/// Joins Kubernetes clusters to one control plane, and distributes to them.
+///
+/// Start with `tombolo up --demo`: three simulated clusters in one process. Then `tombolo clusters`,
+/// `tombolo get deployments`, and kubectl with the kubeconfig that `up` names.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Which log lines go to standard error, such as `info` or `warn,tunnel=debug`.
+    #[arg(long, global = true, env = "TOMBOLO_LOG", default_value = "warn", value_name = "FILTER")]
+    pub(crate) log: String,
+    /// Log lines as JSON.
+    #[arg(long, global = true, env = "TOMBOLO_LOG_JSON")]
+    pub(crate) log_json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a whole fleet's control plane in this process.
+    Up(UpArgs),
+    /// Runs one deterministic simulation of a fleet, with faults.
+    Sim(SimArgs),
+    /// Makes the hub's templates as files say.
+    Apply(FileArgs),
+    /// Makes templates that must not be there yet.
+    Create(FileArgs),
+    /// Shows what apply would change; exit code 1 if anything.
+    Diff(FileArgs),
+    /// Prints templates and the fleet's own objects.
+    Get(GetArgs),
+    /// Removes templates.
+    Delete(DeleteArgs),
+    /// Sets a template's number of replicas.
+    Scale(ScaleArgs),
+    /// Sets (KEY=VALUE) and removes (KEY-) labels of a template.
+    Label(WordsArgs),
+    /// Sets (KEY=VALUE) and removes (KEY-) annotations of a template.
+    Annotate(WordsArgs),
+    /// Prints which kinds of templates the hub takes.
+    ApiResources(HubArgs),
+    /// Prints the clusters.
+    Clusters(ClustersArgs),
+    /// Prints a kubeconfig that reaches a cluster through the hub.
+    Kubeconfig(KubeconfigArgs),
+    /// Prints what a cluster needs to join.
+    Join(JoinArgs),
+    /// Prints the manifests that prepare a real parent cluster.
+    Install(InstallArgs),
+    /// Prints the custom resource definitions alone.
+    Crds,
+    /// Runs the hub on a parent cluster: shadow API, cluster proxy, tunnels.
+    Hub(HubRoleArgs),
+    /// Runs the scheduler on a parent cluster.
+    Scheduler(SchedulerArgs),
+    /// Runs the controllers on a parent cluster.
+    Controllers(ControllersArgs),
+    /// Runs the agent in a child cluster.
+    Agent(AgentArgs),
+}

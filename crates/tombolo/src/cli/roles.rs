@@ -1,0 +1,101 @@
+//! Roles, with the upstream programs' flags.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What every role takes.
+#[derive(Debug, Args)]
+pub(crate) struct RoleArgs {
+    /// The cluster's kubeconfig [default: the pod's service account].
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_KUBECONFIG")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Works only while it holds the role's Lease, so that several replicas can run.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) leader_elect: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HubRoleArgs {
+    #[command(flatten)]
+    pub(crate) role: RoleArgs,
+    /// The port of the aggregated API.
+    #[arg(long, default_value_t = 443, env = "TOMBOLO_SECURE_PORT")]
+    pub(crate) secure_port: u16,
+    /// The address to listen on.
+    #[arg(long, default_value = "0.0.0.0", env = "TOMBOLO_BIND_ADDRESS")]
+    pub(crate) bind_address: IpAddr,
+    /// Where Manifests are kept.
+    #[arg(long, default_value = "clusternet-reserved", env = "TOMBOLO_RESERVED_NAMESPACE")]
+    pub(crate) reserved_namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchedulerArgs {
+    #[command(flatten)]
+    pub(crate) role: RoleArgs,
+    /// Profiles and plugins, in the upstream scheduler's file format.
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllersArgs {
+    #[command(flatten)]
+    pub(crate) role: RoleArgs,
+    /// Which controllers run: names, `*` for all, `-NAME` for all but one.
+    #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) controllers: Vec<String>,
+    /// Where Manifests are kept.
+    #[arg(long, default_value = "clusternet-reserved", env = "TOMBOLO_RESERVED_NAMESPACE")]
+    pub(crate) reserved_namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    pub(crate) role: RoleArgs,
+    /// The parent's API server.
+    #[arg(long, value_name = "URL", env = "TOMBOLO_CLUSTER_REG_PARENT_URL")]
+    pub(crate) cluster_reg_parent_url: String,
+    /// A bootstrap token (`abcdef.0123456789abcdef`) or a service account's token.
+    #[arg(long, value_name = "TOKEN", env = "TOMBOLO_CLUSTER_REG_TOKEN", hide_env_values = true, default_value = "")]
+    pub(crate) cluster_reg_token: String,
+    /// The parent's certificate authority, PEM [default: the system's].
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_CLUSTER_REG_PARENT_CA")]
+    pub(crate) cluster_reg_parent_ca: Option<PathBuf>,
+    /// The cluster's name [default: generated].
+    #[arg(long, value_name = "NAME", env = "TOMBOLO_CLUSTER_REG_NAME")]
+    pub(crate) cluster_reg_name: Option<String>,
+    /// The prefix of a generated name.
+    #[arg(long, default_value = "clusternet-cluster")]
+    pub(crate) cluster_reg_name_prefix: String,
+    /// The namespace to ask for on the parent [default: generated].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster_reg_namespace: Option<String>,
+    /// What kind of cluster it is.
+    #[arg(long, default_value = "StandardCluster")]
+    pub(crate) cluster_reg_type: String,
+    /// Who applies: Pull, Push or Dual.
+    #[arg(long, default_value = "Pull")]
+    pub(crate) cluster_sync_mode: String,
+    /// Labels of the cluster, KEY=VALUE separated by commas.
+    #[arg(long, default_value = "")]
+    pub(crate) cluster_labels: String,
+    /// How often the status goes to the parent, such as 3m.
+    #[arg(long, default_value = "3m")]
+    pub(crate) cluster_status_update_frequency: String,
+    /// How often the status is collected, such as 20s.
+    #[arg(long, default_value = "20s")]
+    pub(crate) cluster_status_collect_frequency: String,
+    /// Node labels are taken over when this share of the nodes has them.
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) labels_aggregate_threshold: f64,
+    /// Prefixes of node labels that are taken over.
+    #[arg(long, default_value = "node.clusternet.io/")]
+    pub(crate) labels_aggregate_prefix: Vec<String>,
+    /// Reads usage from metrics.k8s.io.
+    #[arg(long, default_value_t = false)]
+    pub(crate) use_metrics_server: bool,
+}
