@@ -1,5 +1,6 @@
 //! Bodies for fuzzers: each takes any bytes, and must neither panic nor allocate without bound.
 
+use crate::frame::{Header, Kind};
 use crate::recover::{self, Log};
 use crate::state::Limits;
 
@@ -8,11 +9,15 @@ const LIMITS: Limits = Limits {
     bytes: 1 << 20,
 };
 
-/// Replays the bytes as the first segment of a log.
+/// Replays the bytes as a segment at the place in a log that they name.
 pub fn fuzz_segment(bytes: &[u8]) {
-    // Any bytes may be refused; what matters is how.
-    let _ = Log::empty(LIMITS).replay(1, bytes, true);
-    let _ = Log::empty(LIMITS).replay(1, bytes, false);
+    let Ok((header, _)) = Header::decode(Kind::Segment, bytes) else {
+        return;
+    };
+    for is_last in [true, false] {
+        // Any bytes may be refused; what matters is how.
+        let _ = Log::at(&header, LIMITS).replay(header.segment, bytes, is_last);
+    }
 }
 
 /// Loads the bytes as a snapshot of the revision that they name.

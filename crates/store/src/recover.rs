@@ -263,10 +263,11 @@ impl Log {
         }
     }
 
-    /// An empty log, as of a new store.
-    pub(crate) fn empty(limits: Limits) -> Self {
+    /// A log without objects that goes on with a segment.
+    pub(crate) fn at(header: &Header, limits: Limits) -> Self {
+        let state = State::new(Revision(header.revision), limits);
         let base = Base {
-            found: None,
+            found: Some((*header, state)),
             damage: None,
         };
         Self::new(base, limits)
@@ -292,7 +293,7 @@ impl Log {
         }
         self.dropped = Dropped::default();
         self.log_bytes += offset as u64;
-        self.next = number + 1;
+        self.next = number.saturating_add(1);
         self.ended = Some((name, offset));
         self.tail = Some(Tail {
             number,
@@ -336,7 +337,7 @@ impl Log {
                 Record::Put(object) => self.put(object),
                 Record::Delete(key, revision) => self.delete(&key, revision)?,
             };
-            if event.revision().0 != self.state.revision().0 + 1 {
+            if Some(event.revision().0) != self.state.revision().0.checked_add(1) {
                 return Err("revisions do not follow one another");
             }
             self.state.apply(Arc::new(event), &mut self.dropped);
