@@ -10,6 +10,7 @@ pub mod clusters;
 mod crd;
 pub mod facts;
 pub mod finalizers;
+pub mod install;
 pub mod kubernetes;
 pub mod labels;
 pub mod mcs;
