@@ -10,6 +10,7 @@ pub mod body;
 pub mod bootstrap_policy;
 pub mod controllers;
 mod decode;
+mod definitions;
 pub mod delegated;
 mod error;
 pub mod group;

@@ -13,12 +13,16 @@ use crate::registry::Served;
 /// Writes an object for storage: `apiVersion` and `kind` first, so that another version's can be put there without
 /// parsing, and an empty `metadata.resourceVersion` at a known offset. The object's own is not looked at.
 pub(crate) fn draft(served: &Served, object: &Value) -> Draft {
-    let head = head(served, object);
+    draft_as(&served.storage_version, &served.kind, object, head(served, object))
+}
+
+/// The same for an object whose resource is not at hand.
+pub(crate) fn draft_as(api_version: &str, kind: &str, object: &Value, head: Head) -> Draft {
     let mut json = Vec::with_capacity(1_024);
     json.extend_from_slice(b"{\"apiVersion\":\"");
-    json.extend_from_slice(served.storage_version.as_bytes());
+    json.extend_from_slice(api_version.as_bytes());
     json.extend_from_slice(b"\",\"kind\":\"");
-    json.extend_from_slice(served.kind.as_bytes());
+    json.extend_from_slice(kind.as_bytes());
     json.extend_from_slice(b"\",\"metadata\":{\"resourceVersion\":\"");
     let splice = json.len();
     json.push(b'"');

@@ -12,15 +12,18 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use machinery::ApiError;
 use serde_json::Value;
-use source::{Object, ObjectSource, Write};
+use source::{Change, Object, ObjectSource, Write};
 
+use crate::authn::Authenticator;
+use crate::authz::{self, Attributes, Authorizer};
 use crate::body::{Body, BoxError};
+use crate::definitions;
 use crate::error;
 use crate::group::{GroupHandler, PodBackend};
 use crate::handlers;
 use crate::negotiate::{Encoding, Offer, negotiate};
 use crate::query::Query;
-use crate::registry::{Registry, Served};
+use crate::registry::{self, Registry, Served};
 use crate::request_info::RequestInfo;
 use crate::respond;
 use crate::user::{Caller, Peer, UserInfo};
@@ -31,6 +34,10 @@ pub struct Config {
     pub source: Arc<dyn ObjectSource>,
     /// Wall time and randomness.
     pub env: clock::Env,
+    /// Who requests from connections are from; without it all of them are anonymous.
+    pub authenticator: Option<Arc<Authenticator>>,
+    /// What users may do.
+    pub authorizer: Arc<dyn Authorizer>,
     /// What stands behind pods and nodes; without it their connecting subresources answer 501.
     pub pods: Option<Arc<dyn PodBackend>>,
     /// Whether objects can only be created in namespaces that exist (off for sources that hold only some resources).
@@ -39,10 +46,12 @@ pub struct Config {
 
 impl Config {
     /// A server over a source with the usual settings.
-    pub fn new(source: Arc<dyn ObjectSource>, env: clock::Env) -> Self {
+    pub fn new(source: Arc<dyn ObjectSource>, env: clock::Env, authorizer: Arc<dyn Authorizer>) -> Self {
         Self {
             source,
             env,
+            authenticator: None,
+            authorizer,
             pods: None,
             namespaces_must_exist: true,
         }
@@ -82,9 +91,11 @@ impl ApiServer {
     /// # Errors
     /// [`Error::Source`] if they cannot be read.
     pub async fn start(config: Config) -> Result<Arc<Self>, Error> {
+        let registry = Registry::new();
+        definitions::load(&registry, config.source.as_ref()).await?;
         Ok(Arc::new(Self {
             config,
-            registry: Registry::new(),
+            registry,
             groups: RwLock::default(),
         }))
     }
@@ -118,13 +129,18 @@ impl ApiServer {
         }
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Result<Response<Body>, ApiError> {
+    async fn answer(self: &Arc<Self>, mut request: Request<Body>, caller: Caller) -> Result<Response<Body>, ApiError> {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
         let user = match caller {
             Caller::User(user) => user,
-            Caller::Peer(_) => UserInfo::anonymous(),
+            Caller::Peer(peer) => match &self.config.authenticator {
+                Some(authenticator) => authenticator.authenticate(&peer, request.headers_mut()).await?,
+                None => UserInfo::anonymous(),
+            },
         };
+        let attributes = Attributes::of_request(&info);
+        authz::require(self.config.authorizer.as_ref(), &user, &attributes).await?;
         let group = self
             .groups
             .read()
@@ -143,17 +159,37 @@ impl ApiServer {
 
     /// Writes to the source, and lets the server's own state follow.
     pub(crate) async fn write(&self, write: Write) -> Result<Arc<Object>, source::Error> {
-        self.config.source.write(write).await
+        let deleted = matches!(write.change, Change::Delete);
+        let object = self.config.source.write(write).await?;
+        let resource = &object.key.resource;
+        if resource.as_str() == definitions::DEFINITIONS {
+            if deleted {
+                self.registry.set_custom(&object.key.name, Vec::new());
+            } else {
+                definitions::take(&self.registry, &object);
+                if object.head.deleting {
+                    definitions::clean_up(self, &object.key.name).await?;
+                }
+            }
+        } else if deleted && self.registry.snapshot().is_terminating(resource) {
+            let (group, plural) = resource.as_str().split_once('/').unwrap_or_default();
+            definitions::clean_up(self, &format!("{plural}.{group}")).await?;
+        }
+        Ok(object)
     }
 
-    /// Gives an object what must be unique among all of its kind: addresses and ports of services.
-    pub(crate) async fn allocate(
+    /// Gives an object what depends on others of its kind: addresses of services, accepted names of definitions.
+    pub(crate) async fn settle(
         &self,
         served: &Served,
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<(), ApiError> {
-        let _ = (served, old, object);
+        if served.storage.as_str() == definitions::DEFINITIONS {
+            let now = handlers::timestamp(self.env().now());
+            registry::custom::settle(object, &self.registry.snapshot(), &now);
+        }
+        let _ = old;
         Ok(())
     }
 

@@ -55,6 +55,12 @@ pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Res
             "resourceVersion should not be set on objects to be created",
         ));
     }
+    if served.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        return Err(ApiError::new(
+            Reason::MethodNotAllowed,
+            "create not allowed while custom resource definition is terminating",
+        ));
+    }
     let prefix = text(&object, "generateName");
     let generated = text(&object, "name").is_empty() && !prefix.is_empty();
     update::check_schema(call, &mut object)?;
@@ -68,7 +74,7 @@ pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Res
         }
         if attempt == 1 {
             validate(call, &object)?;
-            call.server.allocate(&served, None, &mut object).await?;
+            call.server.settle(&served, None, &mut object).await?;
             update::track(call, None, &mut object, Part::Main);
         }
         let name = text(&object, "name");

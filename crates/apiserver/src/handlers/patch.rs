@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Call, Part, metadata, update};
 use crate::body::Body;
 use crate::decode;
-use crate::interim::patch::{json_patch, merge_patch, strategic_merge};
+use machinery::patch::{json_patch, merge_patch, strategic_merge};
 
 /// A JSON patch may have this many operations.
 const OPERATIONS_LIMIT: usize = 10_000;

@@ -11,7 +11,7 @@ use super::{Call, Part, present, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
 use crate::error;
-use crate::interim::patch::{json_patch, merge_patch};
+use machinery::patch::{json_patch, merge_patch};
 use crate::object;
 use crate::problems::Problems;
 use crate::registry::ScalePaths;

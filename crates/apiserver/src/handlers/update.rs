@@ -75,7 +75,7 @@ pub(super) async fn change(
         if new == old {
             return Ok(Outcome::Stored(stored));
         }
-        call.server.allocate(&served, Some(&old), &mut new).await?;
+        call.server.settle(&served, Some(&old), &mut new).await?;
         track(call, Some(&old), &mut new, part);
         match store(call, &stored, &old, new).await {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
@@ -150,7 +150,9 @@ pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<()
             .collect();
         call.report_fields(unknown)?;
         if served.custom.is_some() {
-            schema.get().default(object);
+            schema.get().fill_defaults(object);
+        } else {
+            schema.get().drop_nulls(object);
         }
     }
     (served.strategy.default)(object);

@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 
 use machinery::Gvk;
 use machinery::resource::join_api_version;
-use crate::interim::schema::Schema;
+use machinery::schema::Schema;
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -79,6 +79,8 @@ pub(crate) struct Custom {
     pub(crate) deprecation: Option<String>,
     /// The schema as its definition states it.
     pub(crate) openapi: Option<Value>,
+    /// Whether its definition is being deleted: nothing new may come.
+    pub(crate) terminating: bool,
 }
 
 /// One resource in one version.
@@ -189,6 +191,14 @@ impl Snapshot {
         self.served
             .iter()
             .find(|served| served.kind == gvk.kind && served.group == gvk.group && served.version == gvk.version)
+    }
+
+    /// Whether a resource's definition is being deleted.
+    pub(crate) fn is_terminating(&self, resource: &source::Resource) -> bool {
+        self.served
+            .iter()
+            .filter(|served| served.storage == *resource)
+            .any(|served| served.custom.as_ref().is_some_and(|custom| custom.terminating))
     }
 
     /// The groups (core, which is the empty string, first) with their versions, preferred first.

@@ -16,6 +16,7 @@ pub(crate) static CUSTOM: Strategy = Strategy {
 pub(super) static DEFINITION: Strategy = Strategy {
     default: default_definition,
     create: |object| {
+        machinery::meta::add_finalizer(object, crate::registry::custom::CLEANUP);
         object["status"] = json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []});
     },
     validate: validate_definition,
@@ -95,6 +96,13 @@ fn validate_definition(object: &Value, problems: &mut Problems) {
             problems.required(format!("{path}.schema.openAPIV3Schema"), "schemas are required");
         } else if schema["type"] != "object" && schema["x-kubernetes-preserve-unknown-fields"] != true {
             problems.required(format!("{path}.schema.openAPIV3Schema.type"), "must not be empty at the root");
+        } else if let Err(error) = machinery::schema::Schema::from_openapi(schema) {
+            let place = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
+            problems.invalid(
+                format!("{path}.schema.openAPIV3Schema{place}"),
+                &Value::Null,
+                error.problem,
+            );
         }
     }
     if spec["preserveUnknownFields"] == true {

@@ -49,7 +49,7 @@ impl Harness {
         let disk = testkit::disk::SimDisk::new(1);
         let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Inline)
             .expect("an empty disk opens");
-        let server = ApiServer::start(Config::new(store, env)).await.expect("an empty store answers");
+        let server = ApiServer::start(Config::new(store, env, Arc::new(apiserver::authz::AllowAll))).await.expect("an empty store answers");
         let harness = Self { server };
         for name in ["default", "other"] {
             harness.post("/api/v1/namespaces", namespace(name)).await.expect(201);

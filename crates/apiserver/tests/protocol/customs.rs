@@ -1,0 +1,127 @@
+//! Custom resources and their definitions.
+
+use serde_json::{Value, json};
+
+use crate::harness::Harness;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+fn definition() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
+        "spec": {"type": "object", "required": ["size"], "properties": {
+            "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "red"},
+            "replicas": {"type": "integer"}}},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}, "replicas": {"type": "integer"}}}}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": schema,
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas"}},
+                    "additionalPrinterColumns": [
+                        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+                        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]},
+                {"name": "v1beta1", "served": true, "storage": false, "schema": schema, "deprecated": true},
+            ]},
+    })
+}
+
+fn widget(name: &str, size: i64) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}})
+}
+
+#[tokio::test]
+async fn a_definition_takes_effect_at_once() {
+    let it = Harness::new().await;
+    it.post(WIDGETS, widget("a", 1)).await.expect(404);
+    let made = it.post(CRDS, definition()).await.expect(201);
+    assert_eq!(made["status"]["conditions"][1]["type"], "Established");
+    assert_eq!(made["status"]["conditions"][1]["status"], "True");
+    assert_eq!(made["status"]["acceptedNames"]["listKind"], "WidgetList");
+
+    let mut wanted = widget("a", 1);
+    wanted["spec"]["unknown"] = json!(true);
+    wanted["status"] = json!({"phase": "set by nobody"});
+    let answer = it.post(WIDGETS, wanted).await;
+    assert_eq!(answer.headers["warning"], "299 - \"unknown field \\\"spec.unknown\\\"\"");
+    let made = answer.expect(201);
+    assert_eq!(made["spec"], json!({"size": 1, "colour": "red"}));
+    assert!(made["status"].is_null());
+    assert_eq!(made["metadata"]["generation"], 1);
+
+    let status = it.post(WIDGETS, widget("b", 0)).await.expect(422);
+    assert_eq!(
+        status["message"],
+        "Widget.example.com \"b\" is invalid: spec.size: Invalid value: 0: spec.size in body should be greater \
+         than or equal to 1"
+    );
+    it.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+    it.get(&format!("{CRDS}/widgets.example.com")).await.expect(404);
+    it.get(&format!("{WIDGETS}/a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn status_and_scale_are_written_apart_and_versions_differ_in_name_only() {
+    let it = Harness::new().await;
+    it.post(CRDS, definition()).await.expect(201);
+    it.post(WIDGETS, widget("a", 1)).await.expect(201);
+    let uri = format!("{WIDGETS}/a");
+    let changed = it
+        .patch(
+            &format!("{uri}/status"),
+            "merge",
+            json!({"status": {"phase": "Good"}, "spec": {"size": 7}}),
+        )
+        .await
+        .expect(200);
+    assert_eq!(changed["status"]["phase"], "Good");
+    assert_eq!(changed["spec"]["size"], 1);
+    assert_eq!(changed["metadata"]["generation"], 1);
+    let changed = it
+        .patch(&uri, "merge", json!({"status": {"phase": "Bad"}, "spec": {"size": 7}}))
+        .await
+        .expect(200);
+    assert_eq!(changed["status"]["phase"], "Good");
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let mut unversioned = widget("a", 2);
+    let status = it.put(&uri, unversioned.clone()).await.expect(422);
+    assert!(status["message"].as_str().unwrap().contains("must be specified for an update"));
+    unversioned["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
+    it.put(&uri, unversioned).await.expect(200);
+
+    let scale = it
+        .patch(&format!("{uri}/scale"), "merge", json!({"spec": {"replicas": 3}}))
+        .await
+        .expect(200);
+    assert_eq!(scale["kind"], "Scale");
+    assert_eq!(scale["spec"]["replicas"], 3);
+    assert_eq!(it.get(&uri).await.expect(200)["spec"]["replicas"], 3);
+
+    let old = it.get(&uri.replace("/v1/", "/v1beta1/")).await;
+    assert_eq!(old.headers["warning"], "299 - \"example.com/v1beta1 Widget is deprecated\"");
+    assert_eq!(old.expect(200)["apiVersion"], "example.com/v1beta1");
+    let list = it.get("/apis/example.com/v1beta1/widgets").await.expect(200);
+    assert_eq!(list["items"][0]["apiVersion"], "example.com/v1beta1");
+    it.patch(&uri, "strategic", json!({})).await.expect(415);
+}
+
+#[tokio::test]
+async fn objects_with_finalizers_hold_their_definition() {
+    let it = Harness::new().await;
+    it.post(CRDS, definition()).await.expect(201);
+    let mut held = widget("held", 1);
+    held["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    it.post(WIDGETS, held).await.expect(201);
+    it.post(WIDGETS, widget("free", 1)).await.expect(201);
+    it.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+    it.get(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+    it.get(&format!("{WIDGETS}/free")).await.expect(404);
+    it.post(WIDGETS, widget("late", 1)).await.expect(405);
+    it.patch(&format!("{WIDGETS}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.expect(200);
+    it.get(&format!("{CRDS}/widgets.example.com")).await.expect(404);
+    it.get(WIDGETS).await.expect(404);
+}
