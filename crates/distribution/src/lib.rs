@@ -1,1 +1,24 @@
-//! distribution
+//! What each cluster gets: Subscription → Base per cluster → Description per cluster, and status back.
+//!
+//! Every `plan` is a pure function from a snapshot of objects to a [`Plan`]: actions in the order in which they are
+//! to be carried out, with their events, and what to do next. Planning again after carrying a plan out asks for
+//! nothing. Objects are untyped values, so that fields this build does not know survive. The controllers take the
+//! snapshots and carry the plans out; this crate knows neither clients nor clocks.
+
+pub mod action;
+pub mod base;
+pub mod description;
+pub mod feed;
+pub mod field;
+pub mod fuzz;
+pub mod labels;
+pub mod overrides;
+pub mod protection;
+pub mod status;
+pub mod subscription;
+
+#[cfg(test)]
+mod world;
+
+pub use action::{Action, EventKind, Next, Plan, Target};
+pub use feed::{Feed, FeedIndex};

@@ -45,7 +45,12 @@ pub enum Decision {
     Bind(Binding),
     /// No cluster fits: say so and keep the present binding, so that nobody loses the last copy without a
     /// replacement. Look again at the next event that matters.
-    Unfit(FitError),
+    Unfit {
+        /// Why.
+        error: FitError,
+        /// The present binding without clusters that are gone or going, if there are any such.
+        kept: Option<Binding>,
+    },
     /// Something is still missing that brings its own event: say nothing, look again then.
     Waiting(Waiting),
     /// It cannot be decided: say so, try again after a back-off.
@@ -74,6 +79,16 @@ pub enum Failure {
     /// This build does not divide by capacity yet.
     #[error("spec.dividingScheduling.type \"Dynamic\" is not supported")]
     DynamicUnsupported,
+}
+
+impl Failure {
+    /// Whether trying again later may help; the others wait for a change of the Subscription.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoClusters | Self::EmptySubGroups(_) => true,
+            Self::SubGroupStrategyMissing(_) | Self::DynamicUnsupported => false,
+        }
+    }
 }
 
 /// No cluster fits. Its text is what events say.
@@ -184,10 +199,14 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
         for reason in verdicts.values().filter_map(Verdict::reason) {
             *reasons.entry(reason).or_default() += 1;
         }
-        return Decision::Unfit(FitError {
+        let error = FitError {
             total: snapshot.clusters.len(),
             reasons,
-        });
+        };
+        return Decision::Unfit {
+            error,
+            kept: kept(snapshot),
+        };
     }
     let ranked = rank(snapshot, &feasible, verdicts);
     let chosen = match select(subscription, &ranked) {
@@ -204,6 +223,33 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
         .unwrap_or_default();
     let keys = chosen.iter().map(|cluster| cluster.key.clone()).collect();
     Decision::Bind(Binding::new(keys, replicas, subscription.spec_hash))
+}
+
+/// What stays of the present binding; `None` if all of it does.
+fn kept(snapshot: &Snapshot<'_>) -> Option<Binding> {
+    let bound = &snapshot.subscription.bound;
+    let stays = |key: &ClusterKey| {
+        snapshot
+            .clusters
+            .get(key)
+            .is_some_and(|cluster| !cluster.deleting)
+    };
+    if bound.clusters.iter().all(stays) {
+        return None;
+    }
+    let pick = |list: &Vec<i64>| -> Vec<u32> {
+        let places = bound.clusters.iter().zip(list).filter(|(key, _)| stays(key));
+        places
+            .map(|(_, replicas)| u32::try_from(*replicas).unwrap_or(0))
+            .collect()
+    };
+    let replicas = bound
+        .replicas
+        .iter()
+        .map(|(feed, list)| (feed.clone(), pick(list)))
+        .collect();
+    let clusters = bound.clusters.iter().filter(|key| stays(key)).cloned().collect();
+    Some(Binding::new(clusters, replicas, bound.spec_hash.unwrap_or(0)))
 }
 
 /// The candidates that every filter lets pass, in the order of their keys.

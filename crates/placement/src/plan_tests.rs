@@ -51,7 +51,7 @@ fn bound(spec: Value, clusters: &[&str]) -> String {
             .map(|key| key.name.clone())
             .collect::<Vec<_>>()
             .join(" "),
-        Decision::Unfit(error) => error.to_string(),
+        Decision::Unfit { error, .. } => error.to_string(),
         Decision::Waiting(waiting) => format!("waiting for {waiting:?}"),
         Decision::Failed(failure) => failure.to_string(),
     }
@@ -99,6 +99,39 @@ fn says_why_nothing_fits() {
         "0/4 clusters are available: 1 cluster(s) didn't match any subscriber's clusterAffinity, \
          1 cluster(s) had taint {x: y}, that the subscription didn't tolerate, \
          2 cluster(s) had taint {k: v}, that the subscription didn't tolerate."
+    );
+}
+
+#[test]
+fn keeps_what_is_still_there_when_nothing_fits() {
+    let subscription = Subscription::from_value(&json!({
+        "spec": {"subscribers": [{"clusterAffinity": selector("a=1")}]},
+        "status": {"bindingClusters": ["ns-gone/gone", "ns-m1/m1"], "replicas": {"x": [3, 4], "y": []}, "specHash": 5},
+    }))
+    .unwrap();
+    let decide = |clusters: &[&str]| {
+        let clusters = clusters.iter().map(|text| cluster(text)).collect();
+        let config = Config::default();
+        let profile = config.profile("default").unwrap();
+        let snapshot = Snapshot {
+            subscription: &subscription,
+            clusters: &clusters,
+            inventory: None,
+            profile,
+            percentage_to_score: 0,
+            start: 0,
+        };
+        match place(&snapshot).decision {
+            Decision::Unfit { kept, .. } => kept,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(decide(&["m1", "gone"]), None);
+    let kept = decide(&["m1"]).unwrap();
+    assert_eq!(kept.clusters(), [ClusterKey::new("ns-m1", "m1")]);
+    assert_eq!(
+        (kept.replicas()["x"].as_slice(), kept.replicas()["y"].as_slice()),
+        ([4].as_slice(), [].as_slice())
     );
 }
 

@@ -1,0 +1,347 @@
+//! Base → Descriptions: everything one cluster gets of one Subscription, as the objects that it is to have.
+
+use std::sync::Arc;
+
+use api::{apps, finalizers, labels, reasons};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use machinery::meta::{self, OwnerReference};
+use serde_json::{Map, Value, json};
+
+use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
+use crate::feed::Feed;
+use crate::labels as names;
+use crate::overrides::{self, OverrideError, Overrides};
+
+/// What one plan may look at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The Base.
+    pub base: &'a Value,
+    /// The template of a feed.
+    pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
+    /// Every Description that carries the Base's uid.
+    pub descriptions: &'a [Arc<Value>],
+    /// Every Manifest and HelmChart that carries the Base's uid as a label.
+    pub referenced: &'a [Arc<Value>],
+    /// What changes templates on their way.
+    pub overrides: &'a Overrides<'a>,
+}
+
+/// The two kinds of Descriptions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deployer {
+    Helm,
+    Generic,
+}
+
+impl Deployer {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Helm => "Helm",
+            Self::Generic => "Generic",
+        }
+    }
+
+    fn name(self, base: &str) -> String {
+        match self {
+            Self::Helm => format!("{base}-helm"),
+            Self::Generic => format!("{base}-generic"),
+        }
+    }
+}
+
+/// What to do about a Base.
+pub fn plan(view: &View<'_>) -> Plan {
+    let base = view.base;
+    if meta::is_deleting(base) {
+        return plan_deletion(view);
+    }
+    let mut plan = Plan::default();
+    let mut patch = add_finalizer(base, finalizers::APP).unwrap_or_else(|| json!({"metadata": {}}));
+    if meta::label(base, meta::uid(base)).is_none() {
+        patch["metadata"]["labels"] = json!({meta::uid(base): apps::BASES.kind});
+    }
+    if patch != json!({"metadata": {}}) {
+        plan.push(Action::patch(&apps::BASES, base, patch));
+    }
+    let feeds = Feed::all_of(base);
+    let found: Vec<(&Feed, Option<Arc<Value>>)> =
+        feeds.iter().map(|feed| (feed, (view.template)(feed))).collect();
+    reference(view, &found, &mut plan);
+    match templates(base, &found, &mut plan) {
+        Ok(templates) => describe(view, &templates, &mut plan),
+        Err(why) => plan.next = Next::Blocked(why),
+    }
+    plan
+}
+
+/// Descriptions go first, then the references, then the Base.
+fn plan_deletion(view: &View<'_>) -> Plan {
+    let mut plan = Plan::default();
+    if !view.descriptions.is_empty() {
+        for description in view.descriptions.iter().filter(|it| !meta::is_deleting(it)) {
+            plan.push(Action::delete(&apps::DESCRIPTIONS, description));
+        }
+        plan.next = Next::Blocked(format!(
+            "waiting for {} Description(s) to be deleted",
+            view.descriptions.len()
+        ));
+        return plan;
+    }
+    for template in view.referenced {
+        plan.push(drop_label(template, meta::uid(view.base)));
+    }
+    if let Some(patch) = remove_finalizers(view.base, &[finalizers::APP]) {
+        plan.push(Action::patch(&apps::BASES, view.base, patch));
+    }
+    plan
+}
+
+/// Takes a label off a Manifest or HelmChart.
+pub(crate) fn drop_label(template: &Value, key: &str) -> Action {
+    Action::patch(
+        resource_of(template),
+        template,
+        json!({"metadata": {"labels": {key: null}}}),
+    )
+}
+
+fn resource_of(template: &Value) -> &'static machinery::ApiResource {
+    const CHARTS: &machinery::ApiResource = &apps::HELM_CHARTS;
+    const MANIFESTS: &machinery::ApiResource = &apps::MANIFESTS;
+    if meta::kind(template) == crate::feed::HELM_CHART {
+        CHARTS
+    } else {
+        MANIFESTS
+    }
+}
+
+/// Labels the templates that are used with the uids of their users, and takes the Base's off the others.
+fn reference(view: &View<'_>, found: &[(&Feed, Option<Arc<Value>>)], plan: &mut Plan) {
+    let uid = meta::uid(view.base);
+    let mut wanted = Map::from_iter([(uid.to_owned(), json!(apps::BASES.kind))]);
+    if let Some(subscription) = meta::label(view.base, labels::SUBSCRIPTION_UID) {
+        wanted.insert(subscription.to_owned(), json!(apps::SUBSCRIPTIONS.kind));
+    }
+    for template in found.iter().filter_map(|(_, template)| template.as_ref()) {
+        let missing = names::missing(template, &wanted);
+        if !missing.is_empty() {
+            let patch = json!({"metadata": {"labels": missing}});
+            plan.push(Action::patch(resource_of(template), template, patch));
+        }
+    }
+    for template in view.referenced {
+        let used =
+            Feed::of_template(template).is_some_and(|it| found.iter().any(|(feed, _)| feed.is_same(&it)));
+        if !used {
+            plan.push(drop_label(template, uid));
+        }
+    }
+}
+
+/// Every template, or why nothing of the Base is delivered: one missing feed holds back all of them.
+fn templates<'a>(
+    base: &Value,
+    found: &'a [(&'a Feed, Option<Arc<Value>>)],
+    plan: &mut Plan,
+) -> Result<Vec<(&'a Feed, &'a Value)>, String> {
+    let mut templates = Vec::new();
+    let mut problems = Vec::new();
+    for (feed, template) in found {
+        let Some(template) = template
+            .as_deref()
+            .filter(|it| !meta::is_deleting(it) || in_use(it))
+        else {
+            let note = format!("{feed} in {} does not exist", feed.api_version);
+            plan.push(Action::warning(
+                base,
+                &reasons::nonexistent(&feed.kind),
+                note.clone(),
+            ));
+            problems.push(note);
+            continue;
+        };
+        if feed.is_chart() {
+            let status = &template["status"];
+            match status["phase"].as_str().unwrap_or_default() {
+                "" => {
+                    let note = format!("{feed} is in verifying");
+                    plan.push(Action::warning(base, reasons::VERIFYING_HELM_CHART, note.clone()));
+                    problems.push(note);
+                }
+                "NotFound" => {
+                    let note = format!(
+                        "{feed} is not found: {}",
+                        status["reason"].as_str().unwrap_or_default()
+                    );
+                    plan.push(Action::warning(base, reasons::HELM_CHART_NOT_FOUND, note.clone()));
+                    problems.push(note);
+                }
+                _ => {}
+            }
+        }
+        templates.push((*feed, template));
+    }
+    if problems.is_empty() {
+        Ok(templates)
+    } else {
+        Err(problems.join("; "))
+    }
+}
+
+/// Whether somebody deleted a template that is protected because it is used: it stays in force until it goes.
+fn in_use(template: &Value) -> bool {
+    meta::has_finalizer(template, finalizers::FEED_PROTECTION)
+}
+
+fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
+    let wanted = match build(view, templates) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            plan.push(Action::warning(
+                view.base,
+                reasons::FAILED_APPLYING_OVERRIDES,
+                error.to_string(),
+            ));
+            plan.next = Next::Blocked(error.to_string());
+            return;
+        }
+    };
+    for object in &wanted {
+        sync_description(view, object, plan);
+    }
+    for description in view.descriptions {
+        let kept = wanted
+            .iter()
+            .any(|object| meta::name(object) == meta::name(description));
+        if !kept && !meta::is_deleting(description) {
+            plan.push(Action::delete(&apps::DESCRIPTIONS, description));
+        }
+    }
+}
+
+fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
+    let name = format!("{}/{}", meta::namespace(object), meta::name(object));
+    let Some(have) = view
+        .descriptions
+        .iter()
+        .find(|have| meta::name(have) == meta::name(object))
+    else {
+        plan.push(Action::Create {
+            resource: apps::DESCRIPTIONS,
+            object: object.clone(),
+        });
+        let note = format!("Description {name} is created successfully");
+        plan.push(Action::normal(view.base, reasons::DESCRIPTION_CREATED, note));
+        return;
+    };
+    if meta::is_deleting(have) {
+        plan.next = Next::Blocked(format!("waiting for Description {name} to be deleted"));
+        return;
+    }
+    let mut patch = add_finalizer(have, finalizers::APP).unwrap_or_else(|| json!({"metadata": {}}));
+    if let Some(wanted) = meta::labels(object) {
+        let missing = names::missing(have, wanted);
+        if !missing.is_empty() {
+            patch["metadata"]["labels"] = Value::Object(missing);
+        }
+    }
+    if meta::controller(have).map(|owner| owner.uid).as_deref() != Some(meta::uid(view.base)) {
+        patch["metadata"]["ownerReferences"] = object["metadata"]["ownerReferences"].clone();
+    }
+    if have["spec"] != object["spec"] {
+        patch["spec"] = replacing(&have["spec"], &object["spec"]);
+    }
+    if patch != json!({"metadata": {}}) {
+        plan.push(Action::patch(&apps::DESCRIPTIONS, have, patch));
+        let note = format!("Description {name} is updated successfully");
+        plan.push(Action::normal(view.base, reasons::DESCRIPTION_UPDATED, note));
+    }
+}
+
+/// A merge patch's content that leaves exactly `new` of the fields of `old`.
+fn replacing(old: &Value, new: &Value) -> Value {
+    let mut patch = new.clone();
+    if let (Value::Object(old), Value::Object(patch)) = (old, &mut patch) {
+        for key in old.keys() {
+            patch.entry(key.as_str()).or_insert(Value::Null);
+        }
+    }
+    patch
+}
+
+/// The Descriptions as they should be.
+fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, OverrideError> {
+    let (mut charts, mut manifests) = (Vec::new(), Vec::new());
+    for (feed, template) in templates {
+        if feed.is_chart() {
+            charts.push((*feed, *template));
+        } else {
+            manifests.push((*feed, *template));
+        }
+    }
+    let mut wanted = Vec::new();
+    if !charts.is_empty() {
+        let (mut names, mut raw, mut chart_raw) = (Vec::new(), Vec::new(), Vec::new());
+        for (feed, chart) in charts {
+            names.push(json!({"namespace": feed.namespace, "name": feed.name}));
+            let (values, chart) = overrides::chart(view.overrides, feed, chart)?;
+            raw.push(json!(BASE64.encode(values)));
+            chart_raw.push(encode(&chart));
+        }
+        let spec = json!({"charts": names, "raw": raw, "chartRaw": chart_raw});
+        wanted.push(description(view.base, Deployer::Helm, spec));
+    }
+    if !manifests.is_empty() {
+        let mut raw = Vec::new();
+        for (feed, manifest) in manifests {
+            raw.push(encode(&overrides::manifest(view.overrides, feed, manifest)?));
+        }
+        wanted.push(description(view.base, Deployer::Generic, json!({"raw": raw})));
+    }
+    Ok(wanted)
+}
+
+fn encode(object: &Value) -> Value {
+    json!(BASE64.encode(object.to_string()))
+}
+
+fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
+    spec["deployer"] = json!(deployer.as_str());
+    let mut owner = OwnerReference::controller_of(base);
+    owner.api_version = apps::BASES.api_version();
+    owner.kind = apps::BASES.kind.to_string();
+    json!({
+        "apiVersion": apps::DESCRIPTIONS.api_version(), "kind": apps::DESCRIPTIONS.kind,
+        "metadata": {
+            "namespace": meta::namespace(base), "name": deployer.name(meta::name(base)),
+            "labels": description_labels(base), "finalizers": [finalizers::APP],
+            "ownerReferences": [owner.to_value()],
+        },
+        "spec": spec,
+    })
+}
+
+fn description_labels(base: &Value) -> Map<String, Value> {
+    let mut map = Map::from_iter([names::created_by()]);
+    let mut set = |key: &str, value: &str| names::set_if_fits(&mut map, key, value, names::LABEL_VALUE_LIMIT);
+    set(labels::CONFIG_KIND, &apps::BASES.kind);
+    set(labels::CONFIG_NAME, meta::name(base));
+    set(labels::CONFIG_NAMESPACE, meta::namespace(base));
+    set(labels::CONFIG_UID, meta::uid(base));
+    for key in [
+        labels::CLUSTER_ID,
+        labels::CLUSTER_NAME,
+        labels::SUBSCRIPTION_NAME,
+        labels::SUBSCRIPTION_NAMESPACE,
+        labels::SUBSCRIPTION_UID,
+    ] {
+        set(key, meta::label(base, key).unwrap_or_default());
+    }
+    map
+}
+
+#[cfg(test)]
+#[path = "base_tests.rs"]
+mod tests;

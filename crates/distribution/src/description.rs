@@ -1,0 +1,168 @@
+//! What the parent does about a Description: it lets go of one whose child is lost.
+//!
+//! The agent applies a Description and takes its objects away again. When the child will not answer, nobody would
+//! ever drop the finalizer, so the parent does.
+
+use std::sync::Arc;
+
+use api::{apps, finalizers, reasons};
+use machinery::meta;
+use serde_json::Value;
+
+use crate::action::{Action, Next, Plan, remove_finalizers};
+
+/// What one plan may look at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The Description.
+    pub description: &'a Value,
+    /// The ManagedClusters in its namespace; one normally.
+    pub clusters: &'a [Arc<Value>],
+    /// The HelmReleases that carry the Description's uid.
+    pub releases: &'a [Arc<Value>],
+}
+
+/// What to do about a Description.
+pub fn plan(view: &View<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let description = view.description;
+    if !meta::is_deleting(description) {
+        return plan;
+    }
+    let lost = loss(view.clusters);
+    for release in view.releases {
+        if !meta::is_deleting(release) {
+            plan.push(Action::delete(&apps::HELM_RELEASES, release));
+        } else if lost.is_some()
+            && let Some(patch) = remove_finalizers(release, &[finalizers::APP])
+        {
+            plan.push(Action::patch(&apps::HELM_RELEASES, release, patch));
+        }
+    }
+    let Some(lost) = lost else {
+        plan.next = Next::Blocked("waiting for the agent to take the objects away".to_owned());
+        return plan;
+    };
+    if !view.releases.is_empty() {
+        plan.next = Next::Blocked(format!(
+            "waiting for {} HelmRelease(s) to be deleted",
+            view.releases.len()
+        ));
+        return plan;
+    }
+    if let Some(patch) = remove_finalizers(description, &[finalizers::APP]) {
+        plan.push(Action::warning(
+            description,
+            reasons::FAILED_DELETING_DESCRIPTION,
+            format!("the objects in the child are left alone: {lost}"),
+        ));
+        plan.push(Action::patch(&apps::DESCRIPTIONS, description, patch));
+    }
+    plan
+}
+
+/// Why the child cannot take its objects away; `None` while there is hope.
+///
+/// A cluster that has not said anything yet is not lost: its first heartbeat may be on its way, and the life cycle
+/// declares it `Unknown` after its grace period. One that is taken out of the fleet is not lost either while it
+/// answers: it takes its objects away before its credential goes.
+fn loss(clusters: &[Arc<Value>]) -> Option<String> {
+    let Some(cluster) = clusters.first() else {
+        return Some("there is no ManagedCluster in the namespace".to_owned());
+    };
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions
+        .into_iter()
+        .find(|condition| condition["type"] == reasons::READY)?;
+    let status = ready["status"].as_str().unwrap_or_default();
+    (status != "True").then(|| {
+        format!(
+            "ManagedCluster \"{}\" is not ready (Ready is {status})",
+            meta::name(cluster)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(ready: Option<&str>) -> Arc<Value> {
+        let conditions: Vec<Value> = ready
+            .iter()
+            .map(|status| json!({"type": "Ready", "status": status}))
+            .collect();
+        Arc::new(json!({"metadata": {"name": "edge-7"}, "status": {"conditions": conditions}}))
+    }
+
+    fn check(deleting: bool, clusters: &[Arc<Value>], releases: &[Arc<Value>]) -> String {
+        let mut description = json!({"kind": "Description", "metadata": {
+            "namespace": "ns", "name": "d", "finalizers": ["apps.clusternet.io/finalizer", "theirs"], "resourceVersion": "7"}});
+        if deleting {
+            description["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let plan = plan(&View {
+            description: &description,
+            clusters,
+            releases,
+        });
+        let mut words = Vec::new();
+        for action in &plan.actions {
+            words.push(match action {
+                Action::Create { .. } => "create".to_owned(),
+                Action::Patch { patch, .. } => format!("patch {}", patch["metadata"]),
+                Action::Delete { target, .. } => format!("delete {}", target.name),
+                Action::Event { note, .. } => note.clone(),
+            });
+        }
+        if let Next::Blocked(why) = plan.next {
+            words.push(why);
+        }
+        words.join("; ")
+    }
+
+    #[test]
+    fn waits_for_the_agent_while_there_is_hope() {
+        assert_eq!(check(false, &[], &[]), "");
+        for ready in [None, Some("True")] {
+            assert_eq!(
+                check(true, &[cluster(ready)], &[]),
+                "waiting for the agent to take the objects away"
+            );
+        }
+    }
+
+    #[test]
+    fn lets_go_when_the_child_is_lost() {
+        let patch = r#"patch {"finalizers":["theirs"],"resourceVersion":"7"}"#;
+        assert_eq!(
+            check(true, &[], &[]),
+            format!(
+                "the objects in the child are left alone: there is no ManagedCluster in the namespace; {patch}"
+            )
+        );
+        let text = check(true, &[cluster(Some("Unknown"))], &[]);
+        assert!(
+            text.contains("ManagedCluster \"edge-7\" is not ready (Ready is Unknown)")
+                && text.ends_with(patch)
+        );
+    }
+
+    #[test]
+    fn takes_releases_away_first() {
+        let release =
+            Arc::new(json!({"metadata": {"name": "r", "finalizers": ["apps.clusternet.io/finalizer"]}}));
+        let mut leaving = Value::clone(&release);
+        leaving["metadata"]["deletionTimestamp"] = json!("x");
+        assert_eq!(
+            check(true, &[cluster(Some("True"))], &[Arc::clone(&release)]),
+            "delete r; waiting for the agent to take the objects away"
+        );
+        assert_eq!(
+            check(true, &[], &[Arc::new(leaving)]),
+            r#"patch {"finalizers":[]}; waiting for 1 HelmRelease(s) to be deleted"#
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Bodies of the fuzz targets: what reads foreign objects must never panic.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::overrides::Overrides;
+use crate::{FeedIndex, base, description, protection, status, subscription};
+
+/// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
+pub fn fuzz_plans(bytes: &[u8]) {
+    let Ok(Value::Array(parts)) = serde_json::from_slice::<Value>(bytes) else {
+        return;
+    };
+    let part = |index: usize| Arc::new(parts.get(index).cloned().unwrap_or_default());
+    let (sub, a_base, template, policy, a_description, cluster) =
+        (part(0), part(1), part(2), part(3), part(4), part(5));
+    let mut feeds = FeedIndex::default();
+    feeds.insert(&template);
+    let namespace = machinery::meta::namespace(&a_base).to_owned();
+    let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
+    let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
+    let overrides = Overrides {
+        globalizations: &policies,
+        localizations: &policies,
+        clusters: &clusters,
+    };
+    let plans = [
+        subscription::plan(&subscription::View {
+            subscription: &sub,
+            namespaces: &BTreeMap::from([(namespace, Arc::clone(&a_base))]),
+            bases: &bases,
+            referenced: &templates,
+            is_taken: &|_, _| false,
+        }),
+        base::plan(&base::View {
+            base: &a_base,
+            template: &|feed| feeds.get(feed).cloned(),
+            descriptions: &descriptions,
+            referenced: &templates,
+            overrides: &overrides,
+        }),
+        description::plan(&description::View {
+            description: &a_description,
+            clusters: &clusters,
+            releases: &bases,
+        }),
+        protection::plan(&protection::View {
+            template: &template,
+            subscriptions: &[Arc::clone(&sub)],
+        }),
+        status::plan(&status::View {
+            subscription: &sub,
+            descriptions: &descriptions,
+            cluster: &|_, _| clusters.first().cloned(),
+        }),
+    ];
+    drop(plans);
+    feeds.remove(&template);
+}
