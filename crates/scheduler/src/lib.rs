@@ -1,1 +1,10 @@
-//! scheduler
+//! The scheduler: runs `placement` for every Subscription and writes what it decides.
+//!
+//! It watches Subscriptions, ManagedClusters and FeedInventories, keeps them as `placement` reads them (selectors are
+//! compiled once), asks for a decision whenever something that matters changed, and binds by a merge patch of the
+//! status. What matters is decided in [`requeue`]; the order of work by `placement::queue`. The entry is [`run`].
+
+pub mod requeue;
+mod shell;
+
+pub use shell::{Config, run};

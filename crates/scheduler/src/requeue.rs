@@ -1,0 +1,139 @@
+//! Which Subscriptions a change of a ManagedCluster wakes.
+
+use std::collections::BTreeMap;
+
+use placement::{Cluster, Subscription};
+use serde_json::Value;
+
+/// A ManagedCluster as the scheduler remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// What placement reads.
+    pub cluster: Cluster,
+    /// Whether its condition `Ready` is true.
+    pub ready: bool,
+}
+
+impl Seen {
+    /// From a ManagedCluster object; `None` if it has no namespace or name.
+    pub fn from_value(object: &Value) -> Option<Self> {
+        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.any(|it| it["type"] == api::reasons::READY && it["status"] == "True");
+        Some(Self {
+            cluster: Cluster::from_value(object)?,
+            ready,
+        })
+    }
+}
+
+/// Whether clusters that stop being ready wake their Subscriptions (the gate `FailOver`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailOver {
+    /// They do.
+    On,
+    /// Only their taints do.
+    Off,
+}
+
+/// Whether a change from `old` to `new` can matter to anybody.
+///
+/// Labels, taints, coming, going and the begin of a deletion do; a heartbeat does not. Getting unready does once,
+/// not at each further update.
+pub fn matters(old: Option<&Seen>, new: Option<&Seen>, fail_over: FailOver) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            old.cluster != new.cluster || (fail_over == FailOver::On && old.ready && !new.ready)
+        }
+        (None, None) => false,
+        (None, Some(_)) | (Some(_), None) => true,
+    }
+}
+
+/// Whether a change of a cluster concerns a Subscription: some subscriber matches it as it was or as it is.
+pub fn concerns(subscription: &Subscription, old: Option<&Seen>, new: Option<&Seen>) -> bool {
+    let matches = |seen: Option<&Seen>| seen.is_some_and(|seen| subscription.matches(&seen.cluster.labels));
+    matches(old) || matches(new)
+}
+
+/// The keys of the Subscriptions that a change wakes, in their order.
+pub fn woken<'a, K>(
+    subscriptions: &'a BTreeMap<K, Subscription>,
+    old: Option<&Seen>,
+    new: Option<&Seen>,
+    fail_over: FailOver,
+) -> Vec<&'a K> {
+    if !matters(old, new, fail_over) {
+        return Vec::new();
+    }
+    let concerned = subscriptions
+        .iter()
+        .filter(|(_, subscription)| concerns(subscription, old, new));
+    concerned.map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// `label [ready] [taint] [deleting]`, or nothing for no cluster.
+    fn seen(text: &str) -> Option<Seen> {
+        let label = text.split(' ').next().filter(|label| !label.is_empty())?;
+        let mut object =
+            json!({"metadata": {"namespace": "ns", "name": "c", "labels": {"area": label}}, "spec": {}});
+        if text.contains("ready") {
+            object["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        }
+        if text.contains("taint") {
+            object["spec"]["taints"] = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+        }
+        if text.contains("deleting") {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        Seen::from_value(&object)
+    }
+
+    #[test]
+    fn wakes_whom_it_concerns() {
+        let subscription = |area: &str| {
+            Subscription::from_value(
+                &json!({"spec": {"subscribers": [{"clusterAffinity": {"matchLabels": {"area": area}}}]}}),
+            )
+            .unwrap()
+        };
+        let subscriptions = BTreeMap::from([("one", subscription("1")), ("two", subscription("2"))]);
+        for (old, new, expected) in [
+            ("", "1", vec!["one"]),
+            ("1", "", vec!["one"]),
+            ("1 ready", "1 ready", vec![]),
+            ("1", "2", vec!["one", "two"]),
+            ("1 ready", "2", vec!["one", "two"]),
+            ("1", "1 taint", vec!["one"]),
+            ("1", "1 deleting", vec!["one"]),
+            ("1 ready", "1", vec!["one"]),
+            ("1", "1", vec![]),
+            ("1", "1 ready", vec![]),
+            ("3", "", vec![]),
+        ] {
+            let woken = woken(
+                &subscriptions,
+                seen(old).as_ref(),
+                seen(new).as_ref(),
+                FailOver::On,
+            );
+            assert_eq!(
+                woken.into_iter().copied().collect::<Vec<_>>(),
+                expected,
+                "{old} -> {new}"
+            );
+        }
+        let off = woken(
+            &subscriptions,
+            seen("1 ready").as_ref(),
+            seen("1").as_ref(),
+            FailOver::Off,
+        );
+        assert_eq!(off, Vec::<&&str>::new());
+    }
+}
