@@ -2,13 +2,16 @@
 //! apply, schemas, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
 
 pub mod field;
+pub mod jsonpath;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod quantity;
 pub mod resource;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod table;
 
 pub use resource::{ApiResource, Gvk};
 pub use status::{ApiError, Cause, Reason};
