@@ -2,9 +2,10 @@
 //! source; decides nothing about rights. The entry type is [`Authenticator`].
 
 mod bearer;
-mod bootstrap;
+pub(crate) mod bootstrap;
 mod certificate;
 mod front_proxy;
+mod gate;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::user::{Peer, UserInfo};
 
 pub use certificate::CertificateVerifier;
 pub use front_proxy::{FrontProxy, FrontProxyHeaders};
+pub use gate::Gate;
 
 /// What authentication needs.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::request_info::RequestInfo;
 use crate::user::UserInfo;
 
 pub use escalation::{check_binding, check_role};
-pub(crate) use follow::{Follow, News};
+
 pub use rbac::Rbac;
 pub use rules::{Rule, RuleKind};
 
