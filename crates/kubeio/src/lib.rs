@@ -30,5 +30,5 @@ pub use options::{DeleteOptions, ListOptions, Patch, Propagation, WatchOptions};
 pub use queue::{Outcome, Queue, QueueOptions};
 pub use recorder::{EventType, Recorder};
 pub use tokio_util::sync::CancellationToken;
-pub use transport::{Body, Connection};
+pub use transport::{Body, Connection, Trust};
 pub use watch::{WatchEvent, WatchStream};

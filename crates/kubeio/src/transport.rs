@@ -31,13 +31,24 @@ impl fmt::Debug for Transport {
     }
 }
 
+/// How a server's certificate is verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// By these CA certificates (PEM).
+    Ca(Vec<u8>),
+    /// By the operating system's CA certificates.
+    System,
+    /// Not at all: anybody between can read the token.
+    Anything,
+}
+
 /// How to reach an API server with a bearer token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Connection {
     /// `https://HOST[:PORT][/PREFIX]`.
     pub server: String,
-    /// The CA certificates to trust, PEM; empty: the server's certificate is **not** verified.
-    pub ca_pem: Vec<u8>,
+    /// Whom to believe that it is the server.
+    pub trust: Trust,
     /// The bearer token; empty for none.
     pub token: String,
 }
@@ -101,19 +112,15 @@ impl Transport {
 
 /// A `kube` configuration from a server, its CA and a token.
 pub(crate) fn config_from_token(connection: &Connection) -> Result<kube::Config, Error> {
-    let Connection {
-        server,
-        ca_pem,
-        token,
-    } = connection;
+    let Connection { server, trust, token } = connection;
     let url: http::Uri = server
         .parse()
         .map_err(|error: http::uri::InvalidUri| Error::Config(error.into()))?;
     let mut config = kube::Config::new(url);
-    if ca_pem.is_empty() {
-        config.accept_invalid_certs = true;
-    } else {
-        config.root_cert = Some(certificates(ca_pem)?);
+    match trust {
+        Trust::Ca(pem) => config.root_cert = Some(certificates(pem)?),
+        Trust::System => {}
+        Trust::Anything => config.accept_invalid_certs = true,
     }
     if !token.is_empty() {
         config.auth_info.token = Some(token.clone().into());
