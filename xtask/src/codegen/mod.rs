@@ -1,5 +1,6 @@
 //! Writes the tables of facts that the crates carry, each derived from what Kubernetes itself publishes.
 
+mod builtin;
 mod go;
 mod protobuf;
 
@@ -14,8 +15,11 @@ struct Table {
     make: fn() -> anyhow::Result<String>,
 }
 
-const TABLES: [Table; 1] =
-    [Table { name: "protobuf", file: "crates/codec/src/protobuf/table.txt", make: protobuf::table }];
+const TABLES: [Table; 3] = [
+    Table { name: "protobuf", file: "crates/codec/src/protobuf/table.txt", make: protobuf::table },
+    Table { name: "types", file: "crates/machinery/src/builtin/types.txt", make: builtin::types },
+    Table { name: "resources", file: "crates/machinery/src/builtin/resources.txt", make: builtin::resources },
+];
 
 /// Writes one table, or all of them.
 pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
@@ -36,4 +40,25 @@ pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
 /// The workspace's folder.
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each table is what its sources say, on a machine that has the sources.
+    #[test]
+    fn tables_are_current() {
+        let has_go = std::process::Command::new("go").arg("version").output().is_ok();
+        for table in TABLES {
+            let has_sources = if table.name == "protobuf" { has_go } else { builtin::folder().exists() };
+            if !has_sources {
+                crate::shell::say(&format!("skipped: the sources of the table {:?} are not on this machine", table.name));
+                continue;
+            }
+            let made = (table.make)().expect(table.name);
+            let committed = std::fs::read_to_string(workspace().join(table.file)).expect(table.file);
+            assert!(made == committed, "{} is stale: run `cargo xtask codegen {}`", table.file, table.name);
+        }
+    }
 }
