@@ -82,6 +82,10 @@ impl Env {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that asks the system"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -37,7 +37,7 @@ pub struct ListRequest<'a> {
     pub resource: &'a Resource,
     /// Only this namespace; `None` for all (and for cluster-scoped resources).
     pub namespace: Option<&'a str>,
-    /// Objects that answer false are left out and do not count towards `limit`.
+    /// Objects that answer false are left out and do not count towards `limit`. It must not call the source.
     pub filter: &'a (dyn Fn(&Object) -> bool + Send + Sync),
     /// The state at exactly this revision; `None` for the newest.
     pub at: Option<Revision>,
@@ -56,7 +56,7 @@ pub struct Page {
     pub revision: Revision,
     /// Whether objects are left behind the last one.
     pub more: bool,
-    /// How many are left, if that was cheap to know (no filter).
+    /// How many are left that the filter lets through, if that was cheap to know.
     pub remaining: Option<usize>,
 }
 

@@ -11,7 +11,7 @@ pub struct Options {
     pub object_limit: usize,
     /// How many events are kept for watches and pages, at most. Default 100,000, at least 1.
     pub window_events: usize,
-    /// How many bytes of events are kept, at most. Default 256 MiB.
+    /// How many bytes of events are kept, at most. Default 64 MiB.
     pub window_bytes: usize,
     /// A log segment is closed once it has this many bytes. Default 64 MiB.
     pub segment_bytes: u64,
@@ -32,7 +32,7 @@ impl Options {
             env,
             object_limit: 3 << 20,
             window_events: 100_000,
-            window_bytes: 256 << 20,
+            window_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             snapshot_bytes: 64 << 20,
             queue: 4_096,

@@ -404,8 +404,13 @@ impl State {
         done
     }
 
+    /// The signal for events of a resource, if there ever were any.
+    pub(crate) fn changed(&self, resource: &Resource) -> Option<Arc<Notify>> {
+        self.tables.get(resource).map(|table| table.changed.clone())
+    }
+
     /// The signal for events of a resource.
-    pub(crate) fn changed(&mut self, resource: &Resource) -> Arc<Notify> {
+    pub(crate) fn make_changed(&mut self, resource: &Resource) -> Arc<Notify> {
         let base = self.base;
         let table = self.tables.entry(resource.clone());
         table.or_insert_with(|| Table::new(base)).changed.clone()

@@ -22,7 +22,7 @@ use crate::snapshot;
 use crate::state::{Limits, Progress, Scan};
 use crate::stats::Stats;
 use crate::watch::Cursor;
-use crate::writer::{self, Committed, Parts, Shared, Writer, make_snapshot};
+use crate::writer::{self, Answer, Committed, Parts, Shared, Writer, make_snapshot};
 
 /// Entries of a list that are visited under one lock, so that a long list does not keep the writer waiting.
 const VISITS: usize = 2_048;
@@ -46,7 +46,7 @@ pub struct Store {
 
 enum Backend {
     /// `None` once it is closed.
-    Inline(Mutex<Option<Writer>>),
+    Inline(Box<Mutex<Option<Writer>>>),
     Thread {
         /// `None` only while the store is dropped.
         commands: Option<mpsc::Sender<Command>>,
@@ -54,8 +54,12 @@ enum Backend {
     },
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are writes; a box would cost each of them"
+)]
 enum Command {
-    Write(Write, oneshot::Sender<Result<Arc<Object>, Error>>),
+    Write(Write, oneshot::Sender<Answer>),
     Close(oneshot::Sender<()>),
 }
 
@@ -122,7 +126,7 @@ impl Store {
             log_bytes,
         });
         let backend = match mode {
-            Mode::Inline => Backend::Inline(Mutex::new(Some(writer))),
+            Mode::Inline => Backend::Inline(Box::new(Mutex::new(Some(writer)))),
             Mode::Thread => start(writer, options.queue).map_err(disk_error("start a thread for", ""))?,
         };
         Ok(Arc::new(Self {
@@ -187,7 +191,7 @@ impl Store {
                     && commands.send(Command::Close(done)).await.is_ok()
                 {
                     // An error means that the writer is gone already.
-                    let _ = wait.await;
+                    wait.await.ok();
                 }
             }
         }
@@ -347,11 +351,25 @@ fn start(writer: Writer, queue: usize) -> std::io::Result<Backend> {
     let (commands, queue) = mpsc::channel(queue.max(1));
     let thread = std::thread::Builder::new()
         .name("store-writer".to_owned())
-        .spawn(move || run(writer, queue))?;
+        .spawn(move || {
+            let _guard = CloseOnPanic(writer.shared.clone());
+            run(writer, queue);
+        })?;
     Ok(Backend::Thread {
         commands: Some(commands),
         thread: Some(thread),
     })
+}
+
+/// Ends all watches if the writer panics: nobody else would.
+struct CloseOnPanic(Arc<Shared>);
+
+impl Drop for CloseOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.write().close("its writer panicked");
+        }
+    }
 }
 
 /// The writer thread: what waits together is committed together.
@@ -377,19 +395,19 @@ fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
     writer.finish(CLOSED);
     for done in closing {
         // An error means that nobody waits for it any more.
-        let _ = done.send(());
+        done.send(()).ok();
     }
 }
 
 #[derive(Default)]
 struct Batch {
     writes: Vec<Write>,
-    answers: Vec<oneshot::Sender<Result<Arc<Object>, Error>>>,
+    answers: Vec<oneshot::Sender<Answer>>,
     bytes: usize,
 }
 
 impl Batch {
-    fn push(&mut self, write: Write, answer: oneshot::Sender<Result<Arc<Object>, Error>>) {
+    fn push(&mut self, write: Write, answer: oneshot::Sender<Answer>) {
         self.bytes += match &write.change {
             Change::Put(draft) => draft.json.len(),
             Change::Delete => 0,
@@ -405,7 +423,7 @@ impl Batch {
         let mut committed = writer.commit(self.writes);
         for (waiting, answer) in self.answers.into_iter().zip(committed.answers.drain(..)) {
             // An error means that the writer of it has gone; the write stands.
-            let _ = waiting.send(answer);
+            waiting.send(answer).ok();
         }
         committed.wake();
     }
@@ -470,15 +488,18 @@ impl ObjectSource for Store {
 
 impl Store {
     fn cursor(&self, resource: &Resource, namespace: Option<&str>, after: Revision) -> Result<Cursor, Error> {
-        let mut state = self.shared.write();
-        state.check_open()?;
-        state.check(resource, after)?;
+        let changed = {
+            let state = self.shared.read();
+            state.check_open()?;
+            state.check(resource, after)?;
+            state.changed(resource)
+        };
         Ok(Cursor {
             shared: self.shared.clone(),
             resource: resource.clone(),
             namespace: namespace.map(SmolStr::new),
             seen: after,
-            changed: state.changed(resource),
+            changed: changed.unwrap_or_else(|| self.shared.write().make_changed(resource)),
         })
     }
 }

@@ -46,10 +46,13 @@ impl Shared {
     }
 }
 
+/// The answer to one write.
+pub(crate) type Answer = Result<Arc<Object>, Error>;
+
 /// The answer to each write of a batch, and whom to wake.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
-    pub(crate) answers: Vec<Result<Arc<Object>, Error>>,
+    pub(crate) answers: Vec<Answer>,
     signals: Vec<Arc<Notify>>,
 }
 
@@ -179,7 +182,7 @@ impl Writer {
     }
 
     /// Decides every write and puts the frame into the buffer. Only granted writes have an event.
-    fn stage(&mut self, writes: Vec<Write>) -> (Vec<Result<Arc<Object>, Error>>, Vec<Arc<Event>>) {
+    fn stage(&mut self, writes: Vec<Write>) -> (Vec<Answer>, Vec<Arc<Event>>) {
         let (mut revision, found) = {
             let state = self.shared.read();
             let found: Vec<_> = writes

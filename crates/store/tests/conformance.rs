@@ -1,5 +1,7 @@
 //! The store keeps the contract of every object source.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 use std::sync::Arc;
 
 use source::ObjectSource;

@@ -1,5 +1,7 @@
 //! Crashes and failing disks: nothing acknowledged is lost, nothing is half applied, revisions never go back.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use common::{Outcome, check, content, open, put, run, small, workload};

@@ -1,5 +1,7 @@
 //! Durable bytes that change: the store opens with everything, or says what is wrong.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use clock::disk::Disk;

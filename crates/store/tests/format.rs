@@ -1,5 +1,7 @@
 //! Store files of every released format open; any bytes in their place are refused without harm.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! A real process that is killed in the middle of its writes loses nothing that it has acknowledged.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use std::io::{BufRead, BufReader, Write as _};

@@ -1,5 +1,7 @@
 //! Random operations against a naive model that remembers every state there ever was.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! The store with its writer thread: grouped syncs, readers that never wait for the disk, ends.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
 mod common;
 
 use std::io;
