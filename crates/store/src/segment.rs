@@ -141,9 +141,10 @@ impl Segment {
             if !is_full(&error) {
                 return Err(fatal("write to", &self.name, &error));
             }
-            // Some file systems need room to overwrite, too.
+            // Some file systems need room to overwrite, too. Once it is refused it must not come back.
             self.file
                 .truncate(self.offset)
+                .and_then(|()| self.file.sync())
                 .map_err(|error| fatal("truncate", &self.name, &error))?;
             self.reserved = self.offset;
             return Err(Failure::Full);

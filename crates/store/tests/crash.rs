@@ -175,3 +175,40 @@ async fn any_capacity_and_a_crash_lose_nothing() {
         check(&store, &mut outcome, &context).await;
     }
 }
+
+/// Some file systems need room even to overwrite what was reserved.
+#[tokio::test]
+async fn a_write_that_finds_no_room_at_any_step_leaves_nothing_behind() {
+    let steps = steps().await;
+    for step in 1..steps {
+        for seed in 0..6 {
+            let context = format!("step {step}, seed {seed}");
+            let disk = SimDisk::new(seed * 1_000 + step);
+            disk.fill_at(step);
+            let mut outcome = Outcome::default();
+            let Ok(store) = open(&disk, small(), Mode::Inline) else {
+                continue;
+            };
+            for _ in 0..2 {
+                run(&store, &workload(), &mut outcome).await;
+                if let Some(error) = outcome.error.take() {
+                    assert!(matches!(error, Error::Full), "{context}: {error}");
+                    outcome.pending = None;
+                    if (step + seed) % 3 == 0 {
+                        break;
+                    }
+                    // A small one goes where the large one did not fit.
+                    run(&store, &[common::Op::Put(0, 1)], &mut outcome).await;
+                    if (step + seed) % 3 == 1 {
+                        break;
+                    }
+                }
+            }
+            drop(store);
+            disk.restart();
+            let store =
+                open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+            check(&store, &mut outcome, &context).await;
+        }
+    }
+}

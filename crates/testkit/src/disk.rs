@@ -33,6 +33,7 @@ struct Inner {
     syncs: u64,
     crash_at: Option<u64>,
     fail_sync_at: Option<u64>,
+    fill_at: Option<u64>,
     crashed: bool,
 }
 
@@ -97,6 +98,7 @@ impl SimDisk {
             syncs: 0,
             crash_at: None,
             fail_sync_at: None,
+            fill_at: None,
             crashed: false,
         })))
     }
@@ -133,6 +135,12 @@ impl SimDisk {
         self.inner().fail_sync_at = Some(step);
     }
 
+    /// Makes the write that is this step (or the next write) find no room though it was reserved, as on file systems
+    /// that copy what is overwritten. It happens in part, or even as a whole.
+    pub fn fill_at(&self, step: u64) {
+        self.inner().fill_at = Some(step);
+    }
+
     /// Sets how many bytes all files together may have.
     pub fn set_capacity(&self, capacity: Option<u64>) {
         self.inner().capacity = capacity;
@@ -151,6 +159,7 @@ impl SimDisk {
         inner.crashed = false;
         inner.crash_at = None;
         inner.fail_sync_at = None;
+        inner.fill_at = None;
     }
 
     /// What a crash now would leave, as another disk; this one goes on.
@@ -219,6 +228,7 @@ impl Inner {
             syncs: _,
             crash_at: _,
             fail_sync_at: _,
+            fill_at: _,
             crashed: _,
         } = self;
         Self {
@@ -234,6 +244,7 @@ impl Inner {
             syncs: 0,
             crash_at: None,
             fail_sync_at: None,
+            fill_at: None,
             crashed: false,
         }
     }
@@ -512,6 +523,12 @@ impl DiskFile for SimFile {
             .get(&self.id)
             .map_or(0, |file| file.content.len() as u64);
         let end = offset + bytes.len() as u64;
+        if inner.fill_at.is_some_and(|step| inner.steps >= step) {
+            inner.fill_at = None;
+            let part = inner.random.below(bytes.len() * 2 + 1).min(bytes.len());
+            inner.change(self.id, Change::Write(offset, bytes[..part].to_vec()));
+            return settle(fate).and(Err(full()));
+        }
         let room = self.room(&inner).max(size);
         if end > room {
             // What fits is written, as by the operating system.
@@ -566,93 +583,4 @@ impl DiskFile for SimFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(disk: &SimDisk, name: &str, bytes: &[u8]) -> Box<dyn DiskFile> {
-        let mut file = disk.create(name).unwrap();
-        file.write_at(0, bytes).unwrap();
-        file
-    }
-
-    #[test]
-    fn what_is_synced_survives_and_nothing_else_is_sure() {
-        let (mut lost, mut torn, mut kept) = (0, 0, 0);
-        for seed in 0..200 {
-            let disk = SimDisk::new(seed);
-            let mut file = write(&disk, "a", b"safe");
-            file.sync().unwrap();
-            disk.sync_directory().unwrap();
-            file.write_at(4, b"unsafe").unwrap();
-            disk.restart();
-            let bytes = disk.read("a").unwrap();
-            assert!(bytes.starts_with(b"safe"), "seed {seed}");
-            assert!(b"safeunsafe".starts_with(&bytes[..]), "seed {seed}");
-            match bytes.len() {
-                4 => lost += 1,
-                10 => kept += 1,
-                _ => torn += 1,
-            }
-        }
-        assert!(
-            lost > 10 && torn > 10 && kept > 10,
-            "{lost} lost, {torn} torn, {kept} kept"
-        );
-    }
-
-    #[test]
-    fn names_are_lost_without_a_sync_of_the_directory() {
-        let survivors = (0..100)
-            .filter(|seed| {
-                let disk = SimDisk::new(*seed);
-                write(&disk, "a", b"x").sync().unwrap();
-                disk.restart();
-                disk.read("a").is_ok()
-            })
-            .count();
-        assert!((10..90).contains(&survivors), "{survivors} survived");
-    }
-
-    #[test]
-    fn a_crash_stops_everything_until_the_restart() {
-        let disk = SimDisk::new(1);
-        let mut file = write(&disk, "a", b"x");
-        disk.crash_at(disk.steps() + 1);
-        file.sync().unwrap_err();
-        assert!(disk.is_crashed());
-        disk.list().unwrap_err();
-        disk.restart();
-        disk.list().unwrap();
-        file.sync().expect_err("its process is gone");
-    }
-
-    #[test]
-    fn a_full_disk_says_so_and_takes_what_was_reserved() {
-        let disk = SimDisk::new(1);
-        disk.set_capacity(Some(10));
-        let mut file = disk.create("a").unwrap();
-        file.reserve(8).unwrap();
-        let error = file.reserve(11).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        file.write_at(0, b"12345678").unwrap();
-        file.write_at(8, b"123").unwrap_err();
-        file.sync().unwrap();
-    }
-
-    #[test]
-    fn a_failed_sync_is_not_made_good_by_a_later_one() {
-        let lost = (0..100)
-            .filter(|seed| {
-                let disk = SimDisk::new(*seed);
-                let mut file = write(&disk, "a", b"x");
-                disk.sync_directory().unwrap();
-                disk.fail_sync_at(0);
-                file.sync().unwrap_err();
-                file.sync().unwrap();
-                disk.restart();
-                disk.read("a").unwrap() != b"x"
-            })
-            .count();
-        assert!(lost > 10, "{lost} lost");
-    }
-}
+mod tests;
