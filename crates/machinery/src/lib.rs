@@ -6,6 +6,7 @@ pub mod field;
 pub mod jsonpath;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod resource;
