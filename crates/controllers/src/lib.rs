@@ -1,1 +1,83 @@
-//! controllers
+//! The controllers on the parent: approval of clusters, their life cycle, and what they get.
+//!
+//! | name | does |
+//! |---|---|
+//! | `crrapprover` | ClusterRegistrationRequest → namespace, ManagedCluster, credential, rights ([`registration`]) |
+//! | `clusterlifecycle` | heartbeats → condition and taints; a deleted ManagedCluster leaves the fleet ([`lifecycle`]) |
+//! | `deployer` | Subscription → Base → Description, status back, protection of templates ([`deployer`]) |
+//!
+//! Decisions are pure functions, in `distribution` or in the `plan` modules here; the shells watch, plan and carry
+//! out. The entry is [`run`].
+
+mod carry;
+mod config;
+pub mod deployer;
+mod index;
+pub mod lifecycle;
+pub mod registration;
+mod shared;
+
+use std::sync::Arc;
+
+use api::names;
+use clock::Env;
+use kubeio::{Client, Elector, Recorder};
+use runtime::CancellationToken;
+
+pub use config::{Config, ConfigError, Controller};
+
+use crate::shared::Shared;
+
+/// Runs the controllers that the configuration names until `shutdown`.
+///
+/// # Errors
+/// None at present: what fails is tried again.
+pub async fn run(
+    config: Config,
+    client: Client,
+    env: Env,
+    shutdown: CancellationToken,
+) -> Result<(), kubeio::Error> {
+    match config.election.clone() {
+        None => work(&config, &client, &env, &shutdown).await,
+        Some(election) => {
+            let elector = Elector::new(client.clone(), env.clone(), election);
+            while !shutdown.is_cancelled() {
+                elector
+                    .run(&shutdown, |leadership| {
+                        let (config, client, env) = (&config, &client, &env);
+                        async move { work(config, client, env, &leadership.lost).await }
+                    })
+                    .await;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationToken) {
+    let recorder = Recorder::start(client.clone(), env.clone(), names::CONTROLLERS);
+    let shared = Arc::new(Shared::start(client.clone(), env.clone(), recorder));
+    let on = |controller| config.controllers.contains(&controller);
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        () = shared.ready() => {}
+    }
+    let approver = async {
+        if on(Controller::Approver) {
+            registration::run(&shared, config.workers, stop).await;
+        }
+    };
+    let life_cycle = async {
+        if on(Controller::LifeCycle) {
+            lifecycle::run(&shared, config.workers, stop).await;
+        }
+    };
+    let deployer = async {
+        if on(Controller::Deployer) {
+            deployer::run(&shared, config.workers, stop).await;
+        }
+    };
+    tokio::join!(approver, life_cycle, deployer);
+}

@@ -1,0 +1,121 @@
+//! Which controllers run, and how.
+
+use std::collections::BTreeSet;
+
+use kubeio::ElectorConfig;
+
+/// A controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// `crrapprover`.
+    Approver,
+    /// `clusterlifecycle`.
+    LifeCycle,
+    /// `deployer`.
+    Deployer,
+}
+
+impl Controller {
+    /// All that this build has.
+    pub const ALL: [Self; 3] = [Self::Approver, Self::LifeCycle, Self::Deployer];
+
+    /// Its name in `--controllers`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approver => "crrapprover",
+            Self::LifeCycle => "clusterlifecycle",
+            Self::Deployer => "deployer",
+        }
+    }
+}
+
+/// Names that upstream's flag knows and this build has nothing for; they are taken and passed over.
+const NOT_HERE: [&str; 2] = ["serviceimport", "clusterdiscovery"];
+
+/// Why a configuration makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no controller of this name.
+    #[error("there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer")]
+    UnknownController(String),
+}
+
+/// How the controllers work.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Those that run. Default: all.
+    pub controllers: BTreeSet<Controller>,
+    /// How many objects of one controller are worked on at a time. Default 10, at least 1.
+    pub workers: usize,
+    /// The Lease to hold while working; none in a process that is alone. Default none.
+    pub election: Option<ElectorConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            controllers: BTreeSet::from(Controller::ALL),
+            workers: 10,
+            election: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the words of `--controllers`: `*` is all, `NAME` one more, `-NAME` takes one out. No word is all.
+    ///
+    /// # Errors
+    /// A name that nobody knows.
+    pub fn with_controllers<'a>(
+        mut self,
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, ConfigError> {
+        let (mut on, mut off, mut any) = (BTreeSet::new(), BTreeSet::new(), false);
+        for word in words {
+            any = true;
+            let (name, set) = match word.strip_prefix('-') {
+                Some(name) => (name, &mut off),
+                None => (word, &mut on),
+            };
+            if name == "*" {
+                set.extend(Controller::ALL);
+            } else if let Some(controller) = Controller::ALL.into_iter().find(|it| it.name() == name) {
+                set.insert(controller);
+            } else if !NOT_HERE.contains(&name) {
+                return Err(ConfigError::UnknownController(word.to_owned()));
+            }
+        }
+        if any {
+            self.controllers = &on - &off;
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_list_of_controllers() {
+        use Controller::{Approver, Deployer, LifeCycle};
+        for (words, expected) in [
+            ("", vec![Approver, LifeCycle, Deployer]),
+            ("*", vec![Approver, LifeCycle, Deployer]),
+            ("* -deployer", vec![Approver, LifeCycle]),
+            ("-deployer *", vec![Approver, LifeCycle]),
+            ("crrapprover serviceimport", vec![Approver]),
+        ] {
+            let config = Config::default()
+                .with_controllers(words.split_whitespace())
+                .unwrap();
+            assert_eq!(
+                config.controllers.into_iter().collect::<Vec<_>>(),
+                expected,
+                "{words}"
+            );
+        }
+        let error = Config::default().with_controllers(["-depoyer"]).unwrap_err();
+        assert_eq!(error, ConfigError::UnknownController("-depoyer".to_owned()));
+    }
+}

@@ -1,0 +1,107 @@
+//! What belongs to what.
+
+use std::sync::Arc;
+
+use api::{apps, labels};
+use distribution::{Feed, FeedIndex};
+use kubeio::Changes;
+use machinery::meta;
+use serde_json::Value;
+
+use crate::index::{Index, Tie};
+use crate::shared::Shared;
+
+/// Every look-up that planning needs.
+pub(crate) struct Indexes {
+    /// By uid, bound namespace and feed.
+    pub(crate) subscriptions: Index,
+    /// By the Subscription's uid, their own, and feed.
+    pub(crate) bases: Index,
+    /// By the Base's and the Subscription's uid.
+    pub(crate) descriptions: Index,
+    /// By the Description's uid.
+    pub(crate) releases: Index,
+    templates: FeedIndex,
+    manifests: Changes,
+    charts: Changes,
+}
+
+impl Indexes {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            subscriptions: Index::new(shared.cache(&apps::SUBSCRIPTIONS), subscription_ties),
+            bases: Index::new(shared.cache(&apps::BASES), base_ties),
+            descriptions: Index::new(shared.cache(&apps::DESCRIPTIONS), description_ties),
+            releases: Index::new(shared.cache(&apps::HELM_RELEASES), release_ties),
+            templates: FeedIndex::default(),
+            manifests: shared.cache(&apps::MANIFESTS).subscribe(),
+            charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
+        }
+    }
+
+    /// Manifests and HelmCharts.
+    pub(crate) fn templates(&mut self) -> &FeedIndex {
+        for changes in [&mut self.manifests, &mut self.charts] {
+            while let Some(change) = changes.try_next() {
+                if let Some(old) = &change.old {
+                    self.templates.remove(old);
+                }
+                if let Some(new) = &change.new {
+                    self.templates.insert(new);
+                }
+            }
+        }
+        &self.templates
+    }
+
+    /// The templates of some feeds, in their order.
+    pub(crate) fn templates_of(&mut self, feeds: &[Feed]) -> Vec<(Feed, Option<Arc<Value>>)> {
+        let templates = self.templates();
+        feeds
+            .iter()
+            .map(|feed| (feed.clone(), templates.get(feed).cloned()))
+            .collect()
+    }
+}
+
+/// The tie of everything that uses a feed.
+pub(crate) fn feed_tie(feed: &Feed) -> Tie {
+    Tie::Feed(feed.kind.clone(), feed.namespace.clone(), feed.name.clone())
+}
+
+fn feed_ties(object: &Value) -> impl Iterator<Item = Tie> {
+    Feed::all_of(object).into_iter().map(|feed| feed_tie(&feed))
+}
+
+fn label_ties<'a>(object: &'a Value, keys: &'a [&str]) -> impl Iterator<Item = Tie> + 'a {
+    keys.iter()
+        .filter_map(|key| meta::label(object, key))
+        .map(|uid| Tie::Uid(uid.to_owned()))
+}
+
+fn subscription_ties(object: &Value) -> Vec<Tie> {
+    let bound = object["status"]["bindingClusters"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let bound = bound.filter_map(|key| key.as_str()?.split_once('/'));
+    let mut ties = vec![Tie::Uid(meta::uid(object).to_owned())];
+    ties.extend(bound.map(|(namespace, _)| Tie::Namespace(namespace.to_owned())));
+    ties.extend(feed_ties(object));
+    ties
+}
+
+fn base_ties(object: &Value) -> Vec<Tie> {
+    let mut ties = vec![Tie::Uid(meta::uid(object).to_owned())];
+    ties.extend(label_ties(object, &[labels::CONFIG_UID]));
+    ties.extend(feed_ties(object));
+    ties
+}
+
+fn description_ties(object: &Value) -> Vec<Tie> {
+    label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]).collect()
+}
+
+fn release_ties(object: &Value) -> Vec<Tie> {
+    label_ties(object, &[labels::CONFIG_UID]).collect()
+}

@@ -1,0 +1,93 @@
+//! Subscription → Base → Description → status: the shell around `distribution`'s plans.
+//!
+//! One task reads the changes of all caches and says which objects have to be looked at ([`route`]); workers look at
+//! them ([`work`]). Plans are level-triggered: it does not matter which change, or how many, woke them.
+
+mod indexes;
+mod route;
+mod work;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use api::{apps, clusters, kubernetes};
+use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
+use machinery::ApiResource;
+use runtime::CancellationToken;
+
+use crate::deployer::indexes::Indexes;
+use crate::shared::Shared;
+
+/// One object to look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Job {
+    /// A Subscription's Bases.
+    Subscription(ObjectKey),
+    /// A Base's Descriptions.
+    Base(ObjectKey),
+    /// A Description that goes.
+    Description(ObjectKey),
+    /// A Subscription's status.
+    Status(ObjectKey),
+    /// A Manifest's protection.
+    Manifest(ObjectKey),
+    /// A HelmChart's protection.
+    Chart(ObjectKey),
+}
+
+pub(crate) struct Deployer {
+    shared: Arc<Shared>,
+    indexes: Mutex<Indexes>,
+    queue: Queue<Job>,
+}
+
+impl Deployer {
+    fn indexes(&self) -> MutexGuard<'_, Indexes> {
+        self.indexes.lock().expect("no holder panics")
+    }
+}
+
+/// Runs the group until the token is cancelled.
+pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
+    let options = QueueOptions {
+        base: Duration::from_millis(20),
+        max: Duration::from_secs(30),
+    };
+    let deployer = Deployer {
+        shared: Arc::clone(shared),
+        indexes: Mutex::new(Indexes::new(shared)),
+        queue: Queue::new(options),
+    };
+    let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
+    let changes = Sources {
+        subscriptions: subscribe(&apps::SUBSCRIPTIONS),
+        bases: subscribe(&apps::BASES),
+        descriptions: subscribe(&apps::DESCRIPTIONS),
+        manifests: subscribe(&apps::MANIFESTS),
+        charts: subscribe(&apps::HELM_CHARTS),
+        releases: subscribe(&apps::HELM_RELEASES),
+        globalizations: subscribe(&apps::GLOBALIZATIONS),
+        localizations: subscribe(&apps::LOCALIZATIONS),
+        clusters: subscribe(&clusters::MANAGED_CLUSTERS),
+        namespaces: subscribe(&kubernetes::NAMESPACES),
+    };
+    tokio::select! {
+        biased;
+        () = deployer.route(changes) => {}
+        () = deployer.queue.serve(workers, stop, |job| deployer.work(job)) => {}
+    }
+}
+
+/// The changes of every kind that matters here.
+struct Sources {
+    subscriptions: Changes,
+    bases: Changes,
+    descriptions: Changes,
+    manifests: Changes,
+    charts: Changes,
+    releases: Changes,
+    globalizations: Changes,
+    localizations: Changes,
+    clusters: Changes,
+    namespaces: Changes,
+}

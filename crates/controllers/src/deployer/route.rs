@@ -1,0 +1,224 @@
+//! Which objects a change makes worth a look.
+
+use std::sync::Arc;
+
+use api::{apps, labels};
+use distribution::Feed;
+use kubeio::{Change, ObjectKey};
+use machinery::meta;
+use serde_json::Value;
+
+use super::indexes::feed_tie;
+use super::{Deployer, Job, Sources};
+use crate::index::Tie;
+
+impl Deployer {
+    /// Reads changes for ever.
+    pub(super) async fn route(&self, mut sources: Sources) {
+        loop {
+            tokio::select! {
+                biased;
+                change = sources.subscriptions.next() => self.subscription(&change),
+                change = sources.bases.next() => self.base(&change),
+                change = sources.descriptions.next() => self.description(&change),
+                change = sources.manifests.next() => self.template(&change, Job::Manifest),
+                change = sources.charts.next() => self.template(&change, Job::Chart),
+                change = sources.releases.next() => self.release(&change),
+                change = sources.globalizations.next() => self.policy(&change),
+                change = sources.localizations.next() => self.policy(&change),
+                change = sources.clusters.next() => self.cluster(&change),
+                change = sources.namespaces.next() => self.namespace(&change),
+            }
+        }
+    }
+
+    fn subscription(&self, change: &Change) {
+        if differs(change, |it| {
+            (
+                it["spec"].clone(),
+                is_deleting(it),
+                binding(it),
+                it["metadata"]["finalizers"].clone(),
+            )
+        }) {
+            self.queue.add(Job::Subscription(change.key.clone()));
+            self.queue.add(Job::Status(change.key.clone()));
+        }
+        // A template that waits for the last of its users to go.
+        let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
+        let (old, new) = (feeds(&change.old), feeds(&change.new));
+        let leaves = change.new.as_deref().is_none_or(meta::is_deleting);
+        let dropped: Vec<Feed> = old
+            .into_iter()
+            .filter(|feed| leaves || !new.contains(feed))
+            .collect();
+        let mut indexes = self.indexes();
+        for (_, template) in indexes.templates_of(&dropped) {
+            if let Some(template) = template.filter(|it| meta::is_deleting(it)) {
+                self.queue.add(template_job(&template));
+            }
+        }
+    }
+
+    fn base(&self, change: &Change) {
+        let of = |it: &Value| {
+            let mut metadata = it["metadata"].clone();
+            if let Some(metadata) = metadata.as_object_mut() {
+                metadata.remove("resourceVersion");
+            }
+            (metadata, it["spec"].clone())
+        };
+        if differs(change, of) {
+            self.queue.add(Job::Base(change.key.clone()));
+            self.wake_subscription(change.object(), Job::Subscription);
+        }
+    }
+
+    fn description(&self, change: &Change) {
+        if change.new.as_deref().is_some_and(meta::is_deleting) {
+            self.queue.add(Job::Description(change.key.clone()));
+        }
+        if differs(change, |it| {
+            (
+                it["spec"].clone(),
+                is_deleting(it),
+                it["metadata"]["labels"].clone(),
+            )
+        }) {
+            let owner = label(change.object(), labels::CONFIG_UID);
+            for key in self.indexes().bases.keys(&[owner]) {
+                self.queue.add(Job::Base(key));
+            }
+        }
+        if differs(change, |it| (it["status"].clone(), is_deleting(it))) {
+            self.wake_subscription(change.object(), Job::Status);
+        }
+    }
+
+    fn template(&self, change: &Change, job: fn(ObjectKey) -> Job) {
+        self.queue.add(job(change.key.clone()));
+        // The labels that say who uses a template make no difference to those who do.
+        let of = |it: &Value| {
+            let status = (it["status"].clone(), is_deleting(it));
+            (
+                it["template"].clone(),
+                it["spec"].clone(),
+                status,
+                Feed::of_template(it),
+            )
+        };
+        if differs(change, of) {
+            let states = [&change.old, &change.new].into_iter().flatten();
+            let feeds: Vec<Tie> = states
+                .filter_map(|it| Feed::of_template(it))
+                .map(|feed| feed_tie(&feed))
+                .collect();
+            for key in self.indexes().bases.keys(&feeds) {
+                self.queue.add(Job::Base(key));
+            }
+        }
+    }
+
+    fn release(&self, change: &Change) {
+        let owner = meta::controller(change.object());
+        if let (None, Some(owner)) = (&change.new, owner) {
+            let key = ObjectKey::new(&*change.key.namespace, owner.name);
+            self.queue.add(Job::Description(key));
+        }
+    }
+
+    /// `ApplyNow` syncs whoever uses the feed; `ApplyLater`, the default, waits for another reason.
+    fn policy(&self, change: &Change) {
+        if !differs(change, |it| (it["spec"].clone(), is_deleting(it))) {
+            return;
+        }
+        let states = [&change.old, &change.new].into_iter().flatten();
+        let now = states.filter(|it| it["spec"]["overridePolicy"] == "ApplyNow");
+        let feeds: Vec<Tie> = now
+            .map(|it| feed_tie(&Feed::from_value(&it["spec"]["feed"])))
+            .collect();
+        for key in self.indexes().bases.keys(&feeds) {
+            if change.key.namespace.is_empty() || change.key.namespace == key.namespace {
+                self.queue.add(Job::Base(key));
+            }
+        }
+    }
+
+    fn cluster(&self, change: &Change) {
+        if !differs(change, |it| (readiness(it), is_deleting(it))) {
+            return;
+        }
+        for description in self
+            .shared
+            .cache(&apps::DESCRIPTIONS)
+            .list_namespace(&change.key.namespace)
+        {
+            if meta::is_deleting(&description) {
+                self.queue.add(Job::Description(ObjectKey::of(&description)));
+            }
+        }
+        for key in self
+            .indexes()
+            .subscriptions
+            .keys(&[Tie::Namespace(change.key.namespace.clone())])
+        {
+            self.queue.add(Job::Status(key));
+        }
+    }
+
+    fn namespace(&self, change: &Change) {
+        if differs(change, |it| (is_deleting(it), it["metadata"]["labels"].clone())) {
+            for key in self
+                .indexes()
+                .subscriptions
+                .keys(&[Tie::Namespace(change.key.name.clone())])
+            {
+                self.queue.add(Job::Subscription(key));
+            }
+        }
+    }
+
+    fn wake_subscription(&self, object: &Value, job: fn(ObjectKey) -> Job) {
+        let owner = label(object, labels::SUBSCRIPTION_UID);
+        for key in self.indexes().subscriptions.keys(&[owner]) {
+            self.queue.add(job(key));
+        }
+    }
+}
+
+fn label(object: &Value, key: &str) -> Tie {
+    Tie::Uid(meta::label(object, key).unwrap_or_default().to_owned())
+}
+
+fn template_job(template: &Value) -> Job {
+    let key = ObjectKey::of(template);
+    if meta::kind(template) == distribution::feed::HELM_CHART {
+        Job::Chart(key)
+    } else {
+        Job::Manifest(key)
+    }
+}
+
+/// Whether what `view` sees of an object is not what it saw before.
+fn differs<T: PartialEq>(change: &Change, view: impl Fn(&Value) -> T) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => view(old) != view(new),
+        (None, _) | (_, None) => true,
+    }
+}
+
+fn is_deleting(object: &Value) -> bool {
+    meta::is_deleting(object)
+}
+
+fn binding(subscription: &Value) -> [Value; 3] {
+    ["bindingClusters", "replicas", "specHash"].map(|field| subscription["status"][field].clone())
+}
+
+fn readiness(cluster: &Value) -> Value {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions
+        .into_iter()
+        .find(|it| it["type"] == api::reasons::READY);
+    ready.map(|it| it["status"].clone()).unwrap_or_default()
+}

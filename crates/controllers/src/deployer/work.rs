@@ -1,0 +1,179 @@
+//! Looking at one object: take a snapshot, plan, carry out.
+
+use std::collections::BTreeMap;
+
+use api::{apps, clusters, kubernetes, labels, reasons};
+use distribution::overrides::Overrides;
+use distribution::{Feed, Next, base, description, protection, status, subscription};
+use kubeio::{ObjectKey, Outcome};
+use machinery::{ApiResource, meta};
+use serde_json::Value;
+
+use super::{Deployer, Job};
+use crate::index::Tie;
+
+impl Deployer {
+    /// Looks at one object.
+    pub(super) async fn work(&self, job: Job) -> Outcome {
+        match job {
+            Job::Subscription(key) => self.sync_subscription(&key).await,
+            Job::Base(key) => self.sync_base(&key).await,
+            Job::Description(key) => self.sync_description(&key).await,
+            Job::Status(key) => self.sync_status(&key).await,
+            Job::Manifest(key) => self.protect(&apps::MANIFESTS, &key).await,
+            Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
+        }
+    }
+
+    async fn sync_subscription(&self, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
+            return Outcome::Done;
+        };
+        let namespaces: BTreeMap<_, _> = self
+            .shared
+            .cache(&kubernetes::NAMESPACES)
+            .list()
+            .into_iter()
+            .map(|namespace| (meta::name(&namespace).to_owned(), namespace))
+            .collect();
+        let uid = meta::uid(&object);
+        let (bases, referenced) = {
+            let mut indexes = self.indexes();
+            (
+                indexes.bases.find(&Tie::Uid(uid.to_owned())),
+                indexes.templates().used_by(uid),
+            )
+        };
+        let plan = subscription::plan(&subscription::View {
+            subscription: &object,
+            namespaces: &namespaces,
+            bases: &bases,
+            referenced: &referenced,
+            is_taken: &|namespace, name| {
+                let there = self.shared.cache(&apps::BASES).get(Some(namespace), name);
+                there.is_some_and(|base| meta::label(&base, labels::CONFIG_UID) != Some(uid))
+            },
+        });
+        self.finish(&object, reasons::FAILED_SYNCED, plan).await
+    }
+
+    async fn sync_base(&self, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(&apps::BASES).get_key(key) else {
+            return Outcome::Done;
+        };
+        let uid = meta::uid(&object);
+        let (descriptions, referenced, templates) = {
+            let mut indexes = self.indexes();
+            (
+                indexes.descriptions.find(&Tie::Uid(uid.to_owned())),
+                indexes.templates().used_by(uid),
+                indexes.templates_of(&Feed::all_of(&object)),
+            )
+        };
+        let globalizations = self.shared.cache(&apps::GLOBALIZATIONS).list();
+        let localizations = self
+            .shared
+            .cache(&apps::LOCALIZATIONS)
+            .list_namespace(&key.namespace);
+        let clusters = self
+            .shared
+            .cache(&clusters::MANAGED_CLUSTERS)
+            .list_namespace(&key.namespace);
+        let plan = base::plan(&base::View {
+            base: &object,
+            template: &|feed| {
+                templates
+                    .iter()
+                    .find(|(it, _)| it == feed)
+                    .and_then(|(_, template)| template.clone())
+            },
+            descriptions: &descriptions,
+            referenced: &referenced,
+            overrides: &Overrides {
+                globalizations: &globalizations,
+                localizations: &localizations,
+                clusters: &clusters,
+            },
+        });
+        self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)
+            .await
+    }
+
+    async fn sync_description(&self, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(&apps::DESCRIPTIONS).get_key(key) else {
+            return Outcome::Done;
+        };
+        let releases = self
+            .indexes()
+            .releases
+            .find(&Tie::Uid(meta::uid(&object).to_owned()));
+        let clusters = self
+            .shared
+            .cache(&clusters::MANAGED_CLUSTERS)
+            .list_namespace(&key.namespace);
+        let view = description::View {
+            description: &object,
+            clusters: &clusters,
+            releases: &releases,
+        };
+        let plan = description::plan(&view);
+        self.finish(&object, reasons::FAILED_DELETING_DESCRIPTION, plan)
+            .await
+    }
+
+    async fn sync_status(&self, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
+            return Outcome::Done;
+        };
+        let descriptions = self
+            .indexes()
+            .descriptions
+            .find(&Tie::Uid(meta::uid(&object).to_owned()));
+        let plan = status::plan(&status::View {
+            subscription: &object,
+            descriptions: &descriptions,
+            cluster: &|namespace, name| {
+                self.shared
+                    .cache(&clusters::MANAGED_CLUSTERS)
+                    .get(Some(namespace), name)
+            },
+        });
+        self.finish(&object, reasons::FAILED_AGGREGATE_STATUS, plan).await
+    }
+
+    async fn protect(&self, resource: &ApiResource, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(resource).get_key(key) else {
+            return Outcome::Done;
+        };
+        let users = match Feed::of_template(&object) {
+            Some(feed) => self
+                .indexes()
+                .subscriptions
+                .find(&super::indexes::feed_tie(&feed)),
+            None => Vec::new(),
+        };
+        let plan = protection::plan(&protection::View {
+            template: &object,
+            subscriptions: &users,
+        });
+        self.finish(&object, reasons::FAILED_SYNCED, plan).await
+    }
+
+    async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
+        let next = plan.next.clone();
+        if let Err(error) = self.shared.carry_out(plan).await {
+            return self.shared.failed(object, reason, &error);
+        }
+        match next {
+            Next::Done => Outcome::Done,
+            Next::Again(delay) => Outcome::After(delay),
+            Next::Blocked(why) => {
+                tracing::debug!(
+                    kind = %meta::kind(object), namespace = %meta::namespace(object), name = %meta::name(object), why,
+                    "blocked"
+                );
+                Outcome::Done
+            }
+        }
+    }
+}

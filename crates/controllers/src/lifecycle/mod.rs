@@ -1,0 +1,125 @@
+//! The life of a ManagedCluster: heartbeats become a condition and a taint; a deleted one leaves the fleet.
+
+pub mod leave;
+pub mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{apps, clusters, kubernetes, labels, names, reasons};
+use distribution::Next;
+use kubeio::{Error, ObjectKey, Outcome, Queue, QueueOptions};
+use machinery::meta;
+use runtime::CancellationToken;
+use serde_json::Value;
+
+use crate::shared::Shared;
+
+/// Runs the controller until the token is cancelled.
+pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
+    let options = QueueOptions {
+        base: Duration::from_millis(50),
+        max: Duration::from_secs(30),
+    };
+    let queue = Queue::new(options);
+    let route = async {
+        let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
+        let mut bases = shared.cache(&apps::BASES).subscribe();
+        let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
+        loop {
+            let gone = tokio::select! {
+                biased;
+                change = members.next() => {
+                    if change.new.is_some() {
+                        queue.add(change.key);
+                    }
+                    continue;
+                }
+                change = bases.next() => change,
+                change = descriptions.next() => change,
+            };
+            // Whoever leaves waits for the last of these.
+            if gone.new.is_none() {
+                for member in shared
+                    .cache(&clusters::MANAGED_CLUSTERS)
+                    .list_namespace(&gone.key.namespace)
+                {
+                    if meta::is_deleting(&member) {
+                        queue.add(ObjectKey::of(&member));
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = route => {}
+        () = queue.serve(workers, stop, |key| work(shared, key)) => {}
+    }
+}
+
+async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
+    let Some(cluster) = shared.cache(&clusters::MANAGED_CLUSTERS).get_key(&key) else {
+        return Outcome::Done;
+    };
+    match look(shared, &key, &cluster).await {
+        Ok(Next::Again(delay)) => Outcome::After(delay),
+        Ok(Next::Done) => Outcome::Done,
+        Ok(Next::Blocked(why)) => {
+            tracing::debug!(namespace = %key.namespace, name = %key.name, why, "cluster waits");
+            Outcome::Done
+        }
+        Err(error) => shared.failed(&cluster, reasons::FAILED_UPDATING_CLUSTER_STATUS, &error),
+    }
+}
+
+async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next, Error> {
+    let health = plan::plan(cluster, shared.env.now());
+    let next = health.next.clone();
+    shared.carry_out(health).await?;
+    let Some(cluster) = shared.cache(&clusters::MANAGED_CLUSTERS).get_key(key) else {
+        return Ok(Next::Done);
+    };
+    if !meta::is_deleting(&cluster) || !meta::has_finalizer(&cluster, leave::FINALIZER) {
+        return Ok(next);
+    }
+    let departure = leave::plan(&snapshot(shared, key, &cluster).await?);
+    let waits = departure.next.clone();
+    shared.carry_out(departure).await?;
+    // While a departure waits, the heartbeat still counts: it is what ends waiting for a dead agent.
+    Ok(if waits == Next::Done { Next::Done } else { next })
+}
+
+/// What a departure has to know. These are rare, so the objects are asked for one by one and not watched.
+async fn snapshot(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<leave::View, Error> {
+    let id = meta::label(cluster, labels::CLUSTER_ID)
+        .or(cluster["spec"]["clusterId"].as_str())
+        .unwrap_or_default();
+    let name = names::for_cluster(id);
+    let client = &shared.client;
+    let cache = |resource: &machinery::ApiResource| shared.cache(resource).list_namespace(&key.namespace);
+    let others = cache(&clusters::MANAGED_CLUSTERS);
+    Ok(leave::View {
+        cluster: cluster.clone(),
+        alone: others.len() <= 1,
+        namespace: client
+            .get_opt(&kubernetes::NAMESPACES, None, &key.namespace)
+            .await?,
+        bases: cache(&apps::BASES),
+        descriptions: cache(&apps::DESCRIPTIONS),
+        request: client
+            .get_opt(&clusters::REGISTRATION_REQUESTS, None, &name)
+            .await?,
+        role: client.get_opt(&kubernetes::CLUSTER_ROLES, None, &name).await?,
+        binding: client
+            .get_opt(&kubernetes::CLUSTER_ROLE_BINDINGS, None, &name)
+            .await?,
+        credential: client
+            .get_opt(
+                &kubernetes::SECRETS,
+                Some(&key.namespace),
+                names::CHILD_DEPLOYER_SECRET,
+            )
+            .await?,
+    })
+}

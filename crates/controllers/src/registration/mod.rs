@@ -1,0 +1,156 @@
+//! A ClusterRegistrationRequest becomes a cluster of the fleet.
+
+pub mod plan;
+pub mod rights;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{clusters, kubernetes, labels, names};
+use distribution::{EventKind, Next};
+use kubeio::{Error, ListOptions, ObjectKey, Outcome, Queue, QueueOptions};
+use machinery::{ApiResource, meta};
+use runtime::{CancellationToken, Chain};
+use serde_json::{Value, json};
+
+use crate::shared::Shared;
+
+/// Reason of the events about a request that does not come forward.
+const FAILED_APPROVING: &str = "FailedApproving";
+/// One registration takes a handful of passes; more would be a loop.
+const MOST_PASSES: usize = 16;
+
+/// Runs the controller until the token is cancelled.
+pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
+    let options = QueueOptions {
+        base: Duration::from_millis(50),
+        max: Duration::from_secs(15),
+    };
+    let queue = Queue::new(options);
+    let route = async {
+        let mut requests = shared.cache(&clusters::REGISTRATION_REQUESTS).subscribe();
+        loop {
+            let change = requests.next().await;
+            if change.new.as_deref().is_some_and(plan::is_open) {
+                queue.add(change.key);
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = route => {}
+        () = queue.serve(workers, stop, |key| work(shared, key)) => {}
+    }
+}
+
+async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
+    let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
+        return Outcome::Done;
+    };
+    if !plan::is_open(&request) {
+        return Outcome::Done;
+    }
+    match approve(shared, &request).await {
+        Ok(Next::Again(delay)) => Outcome::After(delay),
+        Ok(Next::Done) => Outcome::Done,
+        Ok(Next::Blocked(why)) => {
+            surface(shared, &request, &why).await;
+            Outcome::Retry
+        }
+        Err(error) if error.is_conflict() => Outcome::Retry,
+        Err(error) => {
+            let why = Chain(&error).to_string();
+            tracing::warn!(name = %key.name, error = %why, "registration does not come forward, trying again");
+            surface(shared, &request, &why).await;
+            Outcome::Retry
+        }
+    }
+}
+
+/// Looks, plans and carries out until nothing is left to write.
+async fn approve(shared: &Shared, request: &Value) -> Result<Next, Error> {
+    for _ in 0..MOST_PASSES {
+        let view = snapshot(shared, request).await?;
+        let plan = plan::plan(&view);
+        let (writes, next) = (plan.writes(), plan.next.clone());
+        shared.carry_out(plan).await?;
+        if !writes || next != Next::Done {
+            return Ok(next);
+        }
+    }
+    Ok(Next::Again(Duration::from_secs(1)))
+}
+
+/// Tells whoever looks at the request why it waits; the result stays open.
+async fn surface(shared: &Shared, request: &Value, why: &str) {
+    shared.tell(request, EventKind::Warning, FAILED_APPROVING, why);
+    if request["status"]["errorMessage"] == why {
+        return;
+    }
+    let patch = json!({"metadata": {"uid": meta::uid(request)}, "status": {"errorMessage": why}});
+    let written = shared
+        .client
+        .patch(
+            &clusters::REGISTRATION_REQUESTS,
+            None,
+            meta::name(request),
+            Some("status"),
+            kubeio::Patch::Merge,
+            &patch,
+        )
+        .await;
+    if let Err(error) = written {
+        tracing::debug!(name = %meta::name(request), error = %Chain(&error), "the reason was not written");
+    }
+}
+
+/// Everything a pass has to know, asked for live: registrations are rare, and a stale answer would make things twice.
+async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error> {
+    let id = request["spec"]["clusterId"].as_str().unwrap_or_default();
+    let mut view = plan::View {
+        request: request.clone(),
+        ..plan::View::default()
+    };
+    if !plan::is_named_after(request, id) {
+        return Ok(view);
+    }
+    let client = &shared.client;
+    let own = format!(
+        "{}={},{}={id}",
+        labels::CREATED_BY,
+        labels::CREATED_BY_AGENT,
+        labels::CLUSTER_ID
+    );
+    let own = ListOptions::labels(own);
+    let list = async |resource: &ApiResource, namespace: Option<&str>| -> Result<Vec<Value>, Error> {
+        Ok(client.list(resource, namespace, &own).await?.items)
+    };
+    let name = names::for_cluster(id);
+    view.cluster_role = client.get_opt(&kubernetes::CLUSTER_ROLES, None, &name).await?;
+    view.cluster_role_binding = client
+        .get_opt(&kubernetes::CLUSTER_ROLE_BINDINGS, None, &name)
+        .await?;
+    view.namespace = plan::oldest(list(&kubernetes::NAMESPACES, None).await?);
+    let Some(home) = view
+        .namespace
+        .as_ref()
+        .map(|namespace| meta::name(namespace).to_owned())
+    else {
+        return Ok(view);
+    };
+    let home = Some(home.as_str());
+    view.cluster = plan::oldest(list(&clusters::MANAGED_CLUSTERS, home).await?);
+    view.service_account = plan::oldest(list(&kubernetes::SERVICE_ACCOUNTS, home).await?);
+    view.role = client
+        .get_opt(&kubernetes::ROLES, home, names::MANAGED_CLUSTER_ROLE)
+        .await?;
+    view.role_binding = client
+        .get_opt(&kubernetes::ROLE_BINDINGS, home, names::MANAGED_CLUSTER_ROLE)
+        .await?;
+    if let Some(account) = &view.service_account {
+        view.token = client
+            .get_opt(&kubernetes::SECRETS, home, meta::name(account))
+            .await?;
+    }
+    Ok(view)
+}

@@ -1,0 +1,423 @@
+//! The steps from a request to an approved cluster, each made if it is absent and safe to repeat.
+//!
+//! Approval is automatic for every well-formed request, and comes last: never before the credential exists.
+
+use std::time::Duration;
+
+use api::{annotations, clusters, kubernetes, labels, names};
+use distribution::{Action, Next, Plan, Target};
+use machinery::{ApiResource, meta, names as rules};
+use serde_json::{Map, Value, json};
+
+use super::rights;
+use crate::lifecycle::leave;
+
+/// How soon to look again for the token.
+const TOKEN_POLL: Duration = Duration::from_millis(100);
+/// The schema's limit for a ManagedCluster's name in statuses.
+const CLUSTER_NAME_LIMIT: usize = 63;
+/// The type of a token Secret.
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+
+/// What one plan may look at: what there is already.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// The ClusterRegistrationRequest.
+    pub request: Value,
+    /// The dedicated namespace.
+    pub namespace: Option<Value>,
+    /// The ManagedCluster.
+    pub cluster: Option<Value>,
+    /// The child's ServiceAccount.
+    pub service_account: Option<Value>,
+    /// Its token Secret.
+    pub token: Option<Value>,
+    /// Its ClusterRole.
+    pub cluster_role: Option<Value>,
+    /// Its ClusterRoleBinding.
+    pub cluster_role_binding: Option<Value>,
+    /// Its Role.
+    pub role: Option<Value>,
+    /// Its RoleBinding.
+    pub role_binding: Option<Value>,
+}
+
+/// Whether a request waits for an answer.
+pub fn is_open(request: &Value) -> bool {
+    !meta::is_deleting(request)
+        && request["status"]["result"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty()
+}
+
+/// Whether a request has the name that belongs to a cluster id.
+pub fn is_named_after(request: &Value, id: &str) -> bool {
+    !id.is_empty() && meta::name(request) == names::for_cluster(id)
+}
+
+/// Of several objects the one that was there first.
+pub fn oldest(objects: Vec<Value>) -> Option<Value> {
+    let age = |object: &Value| {
+        (
+            meta::creation_timestamp(object).to_owned(),
+            meta::name(object).to_owned(),
+        )
+    };
+    objects
+        .into_iter()
+        .filter(|object| !meta::is_deleting(object))
+        .min_by_key(age)
+}
+
+/// The next steps for a request. Carry them out, look again, and plan again until there is nothing to write.
+pub fn plan(view: &View) -> Plan {
+    let mut plan = Plan::default();
+    let request = &view.request;
+    if !is_open(request) {
+        return plan;
+    }
+    let id = request["spec"]["clusterId"].as_str().unwrap_or_default();
+    if !is_named_after(request, id) {
+        let why = format!(
+            "ClusterRegistrationRequest must be named \"{}\", after spec.clusterId",
+            names::for_cluster(id)
+        );
+        plan.push(answer(request, json!({"result": "Denied", "errorMessage": why})));
+        return plan;
+    }
+    if let Some(why) = fault(request) {
+        plan.next = Next::Blocked(why);
+        return plan;
+    }
+    let Some(namespace) = &view.namespace else {
+        plan.push(create(&kubernetes::NAMESPACES, new_namespace(request)));
+        return plan;
+    };
+    if view.cluster.is_none() {
+        plan.push(create(
+            &clusters::MANAGED_CLUSTERS,
+            new_cluster(request, namespace),
+        ));
+    }
+    let Some(account) = &view.service_account else {
+        plan.push(create(
+            &kubernetes::SERVICE_ACCOUNTS,
+            new_account(request, namespace),
+        ));
+        return plan;
+    };
+    grant(view, id, namespace, account, &mut plan);
+    match &view.token {
+        None => plan.push(create(&kubernetes::SECRETS, new_token(request, account))),
+        Some(_) if plan.writes() => {}
+        Some(secret) => approve(view, secret, &mut plan),
+    }
+    plan
+}
+
+/// Why a request can never be granted as it is; it may still be corrected.
+fn fault(request: &Value) -> Option<String> {
+    let spec = &request["spec"];
+    let name = spec["clusterName"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Some("spec.clusterName: Required value".to_owned());
+    }
+    if name.len() > CLUSTER_NAME_LIMIT {
+        return Some(format!(
+            "spec.clusterName: \"{name}\" is too long (limit {CLUSTER_NAME_LIMIT})"
+        ));
+    }
+    rules::is_dns1123_label(name)
+        .err()
+        .map(|problem| format!("spec.clusterName: Invalid value: \"{name}\": {problem}"))
+}
+
+/// Once the credential is there.
+fn approve(view: &View, secret: &Value, plan: &mut Plan) {
+    let data = |key: &str| secret["data"][key].as_str().filter(|text| !text.is_empty());
+    let (Some(token), Some(authority)) = (data("token"), data("ca.crt")) else {
+        plan.next = Next::Again(TOKEN_POLL);
+        return;
+    };
+    let (Some(namespace), Some(cluster)) = (&view.namespace, &view.cluster) else {
+        return;
+    };
+    plan.push(answer(
+        &view.request,
+        json!({
+            "result": "Approved", "errorMessage": null,
+            "dedicatedNamespace": meta::name(namespace), "managedClusterName": meta::name(cluster),
+            "token": token, "caCertificate": authority,
+        }),
+    ));
+}
+
+fn answer(request: &Value, status: Value) -> Action {
+    Action::Patch {
+        resource: clusters::REGISTRATION_REQUESTS,
+        target: Target::of(request),
+        subresource: Some("status"),
+        patch: json!({"status": status}),
+    }
+}
+
+fn create(resource: &ApiResource, object: Value) -> Action {
+    Action::Create {
+        resource: resource.clone(),
+        object,
+    }
+}
+
+/// The labels that tie everything of a child together.
+fn own_labels(request: &Value) -> Map<String, Value> {
+    let spec = &request["spec"];
+    Map::from_iter([
+        (labels::CREATED_BY.to_owned(), json!(labels::CREATED_BY_AGENT)),
+        (labels::CLUSTER_ID.to_owned(), spec["clusterId"].clone()),
+        (labels::CLUSTER_NAME.to_owned(), spec["clusterName"].clone()),
+    ])
+}
+
+fn new_namespace(request: &Value) -> Value {
+    let mut namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": own_labels(request)}});
+    match request["spec"]["clusterNamespace"]
+        .as_str()
+        .filter(|name| !name.is_empty())
+    {
+        Some(name) => namespace["metadata"]["name"] = json!(name),
+        None => namespace["metadata"]["generateName"] = json!(names::PREFIX),
+    }
+    namespace
+}
+
+fn new_cluster(request: &Value, namespace: &Value) -> Value {
+    let spec = &request["spec"];
+    // A child chooses its labels, but cannot pass for another.
+    let mut all = spec["clusterLabels"].as_object().cloned().unwrap_or_default();
+    all.extend(own_labels(request));
+    let mut cluster = json!({
+        "apiVersion": clusters::MANAGED_CLUSTERS.api_version(), "kind": clusters::MANAGED_CLUSTERS.kind,
+        "metadata": {
+            "namespace": meta::name(namespace), "name": spec["clusterName"], "labels": all,
+            "finalizers": [leave::FINALIZER],
+        },
+        "spec": {"clusterId": spec["clusterId"]},
+    });
+    for field in ["clusterType", "syncMode"] {
+        if !spec[field].is_null() {
+            cluster["spec"][field] = spec[field].clone();
+        }
+    }
+    cluster
+}
+
+fn new_account(request: &Value, namespace: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"namespace": meta::name(namespace), "generateName": names::PREFIX, "labels": own_labels(request)},
+    })
+}
+
+fn new_token(request: &Value, account: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": TOKEN_TYPE,
+        "metadata": {
+            "namespace": meta::namespace(account), "name": meta::name(account), "labels": own_labels(request),
+            "annotations": {annotations::SERVICE_ACCOUNT_NAME: meta::name(account)},
+        },
+    })
+}
+
+/// Roles and bindings, made or corrected.
+fn grant(view: &View, id: &str, namespace: &Value, account: &Value, plan: &mut Plan) {
+    let home = meta::name(namespace);
+    let wanted = [
+        (
+            &kubernetes::CLUSTER_ROLES,
+            &view.cluster_role,
+            rights::cluster_role(id),
+            "rules",
+        ),
+        (
+            &kubernetes::CLUSTER_ROLE_BINDINGS,
+            &view.cluster_role_binding,
+            rights::cluster_role_binding(id, account),
+            "subjects",
+        ),
+        (&kubernetes::ROLES, &view.role, rights::role(id, home), "rules"),
+        (
+            &kubernetes::ROLE_BINDINGS,
+            &view.role_binding,
+            rights::role_binding(id, home, account),
+            "subjects",
+        ),
+    ];
+    for (resource, have, object, field) in wanted {
+        match have {
+            None => plan.push(create(resource, object)),
+            Some(have) => {
+                if let Some(patch) = rights::correction(have, &object, field) {
+                    plan.push(Action::patch(resource, have, patch));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "00000000-0000-4000-8000-000000000001";
+
+    fn request() -> Value {
+        json!({
+            "apiVersion": "clusters.clusternet.io/v1beta1", "kind": "ClusterRegistrationRequest",
+            "metadata": {"name": format!("clusternet-{ID}"), "uid": "r"},
+            "spec": {"clusterId": ID, "clusterName": "edge-7", "clusterType": "EdgeCluster", "syncMode": "Dual",
+                     "clusterLabels": {"region": "north", labels::CLUSTER_ID: "somebody-else"}},
+        })
+    }
+
+    /// Carries a plan out on the view, as the server would.
+    fn apply(view: &mut View, plan: &Plan) {
+        for action in &plan.actions {
+            match action {
+                Action::Create { resource, object } => {
+                    let mut object = object.clone();
+                    let metadata = object["metadata"].as_object_mut().unwrap();
+                    if let Some(prefix) = metadata.remove("generateName") {
+                        metadata.insert("name".into(), json!(format!("{}x7k2p", prefix.as_str().unwrap())));
+                    }
+                    let slot = match &*resource.plural {
+                        "namespaces" => &mut view.namespace,
+                        "managedclusters" => &mut view.cluster,
+                        "serviceaccounts" => &mut view.service_account,
+                        "secrets" => &mut view.token,
+                        "clusterroles" => &mut view.cluster_role,
+                        "clusterrolebindings" => &mut view.cluster_role_binding,
+                        "roles" => &mut view.role,
+                        "rolebindings" => &mut view.role_binding,
+                        other => panic!("{other}"),
+                    };
+                    assert!(slot.is_none(), "{} twice", resource.plural);
+                    *slot = Some(object);
+                }
+                Action::Patch { patch, .. } => machinery::patch::merge_patch(&mut view.request, patch),
+                Action::Delete { .. } | Action::Event { .. } => panic!("nothing is taken away"),
+            }
+        }
+    }
+
+    fn settle(view: &mut View) -> Next {
+        for _ in 0..10 {
+            let plan = plan(view);
+            if !plan.writes() {
+                return plan.next;
+            }
+            apply(view, &plan);
+        }
+        panic!("never settles");
+    }
+
+    #[test]
+    fn approves_only_when_the_credential_is_there() {
+        let mut view = View {
+            request: request(),
+            ..View::default()
+        };
+        assert_eq!(settle(&mut view), Next::Again(TOKEN_POLL));
+        assert!(is_open(&view.request));
+        view.token.as_mut().unwrap()["data"] = json!({"token": "dG9r"});
+        assert_eq!(
+            settle(&mut view),
+            Next::Again(TOKEN_POLL),
+            "the authority is missing"
+        );
+        view.token.as_mut().unwrap()["data"] = json!({"token": "dG9r", "ca.crt": "Y2E="});
+        assert_eq!(settle(&mut view), Next::Done);
+        assert_eq!(
+            view.request["status"],
+            json!({"result": "Approved", "dedicatedNamespace": "clusternet-x7k2p", "managedClusterName": "edge-7",
+                   "token": "dG9r", "caCertificate": "Y2E="})
+        );
+        assert_eq!(plan(&view), Plan::default());
+    }
+
+    #[test]
+    fn makes_a_cluster_that_cannot_pass_for_another() {
+        let mut view = View {
+            request: request(),
+            ..View::default()
+        };
+        settle(&mut view);
+        let cluster = view.cluster.unwrap();
+        assert_eq!(meta::label(&cluster, labels::CLUSTER_ID), Some(ID));
+        assert_eq!(meta::label(&cluster, "region"), Some("north"));
+        assert_eq!(
+            cluster["spec"],
+            json!({"clusterId": ID, "clusterType": "EdgeCluster", "syncMode": "Dual"})
+        );
+        let secret = view.token.unwrap();
+        assert_eq!(meta::name(&secret), meta::name(&view.service_account.unwrap()));
+        assert_eq!(secret["type"], "kubernetes.io/service-account-token");
+    }
+
+    #[test]
+    fn denies_a_request_with_a_wrong_name() {
+        let mut object = request();
+        object["metadata"]["name"] = json!("clusternet-other");
+        let mut view = View {
+            request: object,
+            ..View::default()
+        };
+        settle(&mut view);
+        assert_eq!(view.request["status"]["result"], "Denied");
+        assert!(
+            view.request["status"]["errorMessage"]
+                .as_str()
+                .unwrap()
+                .contains(ID)
+        );
+        assert!(view.namespace.is_none());
+        view.request["status"] = json!({"result": "Approved"});
+        assert_eq!(plan(&view), Plan::default(), "what is answered stays answered");
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_request() {
+        for (name, problem) in [
+            ("", "spec.clusterName: Required value"),
+            ("Edge_7", "spec.clusterName: Invalid value: \"Edge_7\": "),
+            (&"a".repeat(64), "is too long (limit 63)"),
+        ] {
+            let mut object = request();
+            object["spec"]["clusterName"] = json!(name);
+            let Next::Blocked(why) = plan(&View {
+                request: object,
+                ..View::default()
+            })
+            .next
+            else {
+                panic!("{name}")
+            };
+            assert!(why.contains(problem), "{why}");
+        }
+    }
+
+    #[test]
+    fn uses_the_namespace_that_was_asked_for() {
+        let mut object = request();
+        object["spec"]["clusterNamespace"] = json!("edges");
+        let Action::Create { object, .. } = &plan(&View {
+            request: object,
+            ..View::default()
+        })
+        .actions[0] else {
+            panic!()
+        };
+        assert_eq!(object["metadata"]["name"], "edges");
+    }
+}

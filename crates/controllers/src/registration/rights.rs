@@ -1,0 +1,129 @@
+//! What a child may do on the parent: its own namespace, its own request, its own tunnel, and no more.
+
+use api::{annotations, labels, names};
+use machinery::meta;
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What a child may do outside its namespace: ask for itself, and open its own tunnel.
+pub fn cluster_rules(cluster_id: &str) -> Value {
+    json!([
+        {"apiGroups": ["clusters.clusternet.io"], "resources": ["clusterregistrationrequests"], "verbs": ["create"]},
+        {"apiGroups": ["clusters.clusternet.io"], "resources": ["clusterregistrationrequests"],
+         "resourceNames": [names::for_cluster(cluster_id)], "verbs": ["get"]},
+        {"apiGroups": ["proxies.clusternet.io"], "resources": ["sockets"], "resourceNames": [cluster_id],
+         "verbs": ["create", "get", "update", "patch", "delete"]},
+    ])
+}
+
+/// What a child may do in its dedicated namespace: exactly what an agent, ours or upstream's, does there.
+pub fn namespace_rules() -> Value {
+    let all = ["create", "delete", "get", "list", "patch", "update", "watch"];
+    let change = ["get", "list", "patch", "update", "watch"];
+    let status = ["get", "patch", "update"];
+    json!([
+        {"apiGroups": ["apps.clusternet.io"], "resources": ["descriptions", "helmreleases"], "verbs": change},
+        {"apiGroups": ["apps.clusternet.io"], "resources": ["descriptions/status", "helmreleases/status"], "verbs": status},
+        {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters"],
+         "verbs": ["delete", "get", "list", "patch", "update", "watch"]},
+        {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters/status"], "verbs": status},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": all},
+    ])
+}
+
+fn metadata(name: &str, namespace: Option<&str>, cluster_id: &str) -> Value {
+    let mut metadata = json!({
+        "name": name,
+        "annotations": {annotations::AUTO_UPDATE: "true"},
+        "labels": {
+            labels::CREATED_BY: labels::CREATED_BY_CONTROLLERS,
+            labels::BOOTSTRAPPING: labels::RBAC_DEFAULTS,
+            labels::CLUSTER_ID: cluster_id,
+        },
+    });
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata
+}
+
+fn subjects(account: &Value) -> Value {
+    json!([{"kind": "ServiceAccount", "name": meta::name(account), "namespace": meta::namespace(account)}])
+}
+
+/// The ClusterRole of a child.
+pub fn cluster_role(cluster_id: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+        "metadata": metadata(&names::for_cluster(cluster_id), None, cluster_id), "rules": cluster_rules(cluster_id),
+    })
+}
+
+/// The ClusterRoleBinding of a child.
+pub fn cluster_role_binding(cluster_id: &str, account: &Value) -> Value {
+    let name = names::for_cluster(cluster_id);
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": metadata(&name, None, cluster_id),
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}, "subjects": subjects(account),
+    })
+}
+
+/// The Role of a child in its namespace.
+pub fn role(cluster_id: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+        "metadata": metadata(names::MANAGED_CLUSTER_ROLE, Some(namespace), cluster_id), "rules": namespace_rules(),
+    })
+}
+
+/// The RoleBinding of a child in its namespace.
+pub fn role_binding(cluster_id: &str, namespace: &str, account: &Value) -> Value {
+    let name = names::MANAGED_CLUSTER_ROLE;
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": metadata(name, Some(namespace), cluster_id),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": subjects(account),
+    })
+}
+
+/// The patch that brings an existing object to the wanted content of `field`; `None` if it has it, or if somebody
+/// froze the object by taking the annotation off.
+pub fn correction(have: &Value, wanted: &Value, field: &str) -> Option<Value> {
+    let ours = meta::annotation(have, annotations::AUTO_UPDATE) == Some("true");
+    (ours && have[field] != wanted[field]).then(|| json!({field: wanted[field]}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_no_wildcards_and_no_reach_beyond_the_own_namespace() {
+        for rules in [cluster_rules("id"), namespace_rules()] {
+            assert!(!rules.to_string().contains("\"*\""));
+        }
+        for rule in cluster_rules("id").as_array().unwrap() {
+            let named = rule["resourceNames"].is_array();
+            assert!(named || rule["verbs"] == json!(["create"]), "{rule}");
+            assert_ne!(rule["resources"], json!(["secrets"]));
+        }
+    }
+
+    #[test]
+    fn leaves_frozen_objects_alone() {
+        let wanted = role("id", "ns");
+        let mut have = wanted.clone();
+        assert_eq!(correction(&have, &wanted, "rules"), None);
+        have["rules"] = json!([]);
+        assert_eq!(
+            correction(&have, &wanted, "rules"),
+            Some(json!({"rules": namespace_rules()}))
+        );
+        have["metadata"]["annotations"] = json!({});
+        assert_eq!(correction(&have, &wanted, "rules"), None);
+    }
+}

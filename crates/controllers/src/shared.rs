@@ -1,0 +1,89 @@
+//! What all controllers of a process share: the client, the recorder, and one watch cache a kind.
+
+use std::collections::BTreeMap;
+
+use api::{apps, clusters, kubernetes, labels};
+use clock::Env;
+use kubeio::{Cache, CacheOptions, Client, Recorder};
+use machinery::{ApiResource, meta};
+use serde_json::Value;
+
+/// The client and the caches.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) env: Env,
+    pub(crate) recorder: Recorder,
+    /// By plural; each kind once.
+    caches: BTreeMap<String, Cache>,
+}
+
+impl Shared {
+    /// Starts to fill every cache.
+    pub(crate) fn start(client: Client, env: Env, recorder: Recorder) -> Self {
+        let dedicated = format!("{}={}", labels::CREATED_BY, labels::CREATED_BY_AGENT);
+        let kinds = [
+            (apps::SUBSCRIPTIONS, CacheOptions::default()),
+            (apps::BASES, CacheOptions::default()),
+            (apps::DESCRIPTIONS, CacheOptions::default()),
+            (apps::MANIFESTS, CacheOptions::default()),
+            (apps::HELM_CHARTS, CacheOptions::default()),
+            (apps::HELM_RELEASES, CacheOptions::default()),
+            (apps::GLOBALIZATIONS, CacheOptions::default()),
+            (apps::LOCALIZATIONS, CacheOptions::default()),
+            (clusters::MANAGED_CLUSTERS, CacheOptions::default()),
+            (clusters::REGISTRATION_REQUESTS, CacheOptions::default()),
+            (kubernetes::NAMESPACES, CacheOptions::labels(dedicated)),
+        ];
+        let start = |(resource, options): (ApiResource, CacheOptions)| {
+            let options = CacheOptions { project, ..options };
+            (
+                resource.plural.to_string(),
+                Cache::start(client.clone(), resource, options),
+            )
+        };
+        let caches = kinds.into_iter().map(start).collect();
+        Self {
+            client,
+            env,
+            recorder,
+            caches,
+        }
+    }
+
+    /// Waits until every first list is in.
+    pub(crate) async fn ready(&self) {
+        for cache in self.caches.values() {
+            cache.ready().await;
+        }
+    }
+
+    /// The cache of a kind that was started.
+    pub(crate) fn cache(&self, resource: &ApiResource) -> &Cache {
+        self.find(resource)
+            .expect("every kind that controllers read is started")
+    }
+
+    /// The cache of a kind, if it has one.
+    fn find(&self, resource: &ApiResource) -> Option<&Cache> {
+        self.caches
+            .get(&*resource.plural)
+            .filter(|cache| cache.resource() == resource)
+    }
+
+    /// Takes in the server's answer to a write of our own, so that the next plan sees it.
+    pub(crate) fn learn(&self, resource: &ApiResource, answer: Value) {
+        // The namespaces in the cache are a selection; a new one comes by the watch.
+        if *resource != kubernetes::NAMESPACES
+            && let Some(cache) = self.find(resource)
+            && !(meta::is_deleting(&answer) && meta::finalizers(&answer).next().is_none())
+        {
+            cache.put(project(answer));
+        }
+    }
+}
+
+/// Leaves out what nothing here reads.
+fn project(mut object: Value) -> Value {
+    meta::ensure_metadata(&mut object).remove("managedFields");
+    object
+}
