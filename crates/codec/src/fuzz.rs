@@ -4,7 +4,9 @@ use crate::{protobuf, yaml};
 
 /// Reads YAML; what was read must be written and read again to the same value.
 pub fn fuzz_yaml(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     // the answer is not looked at: only that the lenient reading ends
     drop(yaml::parse_with(text, yaml::Duplicates::LastWins));
     let Ok(documents) = yaml::parse(text) else { return };
@@ -22,10 +24,15 @@ pub fn fuzz_yaml(bytes: &[u8]) {
 pub fn fuzz_protobuf(bytes: &[u8]) {
     // the answer is not looked at: only that there is one
     drop(protobuf::next_watch_frame(bytes));
-    let Ok(object) = protobuf::decode(bytes) else { return };
+    let Ok(object) = protobuf::decode(bytes) else {
+        return;
+    };
     match protobuf::encode(&object) {
         Ok(encoded) => assert!(protobuf::decode(&encoded).is_ok(), "{object}"),
         // a body in JSON inside the envelope may be anything
-        Err(error) => assert!(!matches!(error, protobuf::Error::NoMagic | protobuf::Error::Damaged), "{object}"),
+        Err(error) => assert!(
+            !matches!(error, protobuf::Error::NoMagic | protobuf::Error::Damaged),
+            "{object}"
+        ),
     }
 }

@@ -7,14 +7,21 @@ use std::process::Command;
 use machinery::{builtin, openapi};
 use serde_json::{Map, Value};
 
+#[expect(clippy::print_stdout, reason = "a test that skips itself says so")]
 fn recorded(name: &str) -> Option<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/compat/openapi").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/compat/openapi")
+        .join(name);
     if !path.exists() {
         println!("skipped: {name} is not on this machine");
         return None;
     }
-    let output = Command::new("gzip").arg("-dc").arg(path).output().unwrap();
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let output = Command::new("gzip")
+        .arg("-dc")
+        .arg(path)
+        .output()
+        .expect("gzip runs");
+    Some(serde_json::from_slice(&output.stdout).expect("the record is JSON"))
 }
 
 /// Leaves out descriptions, defaults that say nothing, and ways to write a reference.
@@ -24,7 +31,10 @@ fn plain(value: &Value) -> Value {
             if let (Some(Value::Array(all)), true) = (map.get("allOf"), map.contains_key("allOf")) {
                 let mut merged = map.clone();
                 merged.remove("allOf");
-                merged.extend(all.iter().flat_map(|part| part.as_object().cloned().unwrap_or_default()));
+                merged.extend(
+                    all.iter()
+                        .flat_map(|part| part.as_object().cloned().unwrap_or_default()),
+                );
                 return plain(&Value::Object(merged));
             }
             let mut kept = Map::new();
@@ -79,8 +89,12 @@ fn summary(path: &Value) -> BTreeMap<String, String> {
             // these have the fields of their options as parameters
             parameters.clear();
         }
-        let mut types: Vec<&String> =
-            operation["responses"]["200"]["content"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
+        let mut types: Vec<&String> = operation["responses"]["200"]["content"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
+            .collect();
         types.retain(|name| *name != "text/plain");
         types.sort();
         found.insert(
@@ -91,7 +105,9 @@ fn summary(path: &Value) -> BTreeMap<String, String> {
                 operation["x-kubernetes-action"],
                 operation["x-kubernetes-group-version-kind"],
                 operation["tags"],
-                operation["responses"].as_object().map(|codes| codes.keys().cloned().collect::<Vec<_>>()),
+                operation["responses"]
+                    .as_object()
+                    .map(|codes| codes.keys().cloned().collect::<Vec<_>>()),
             ),
         );
     }
@@ -100,7 +116,9 @@ fn summary(path: &Value) -> BTreeMap<String, String> {
 
 #[test]
 fn v3_documents_are_as_recorded() {
-    let Some(documents) = recorded("kubernetes-1.34-openapi-v3.json.gz") else { return };
+    let Some(documents) = recorded("kubernetes-1.34-openapi-v3.json.gz") else {
+        return;
+    };
     for (group, version) in builtin::group_versions() {
         let ours = openapi::v3(group, version, &[]);
         let theirs = &documents[openapi::path_of(group, version)];
@@ -110,11 +128,17 @@ fn v3_documents_are_as_recorded() {
         let found: Vec<&String> = ours["paths"].as_object().unwrap().keys().collect();
         assert_eq!(found, wanted, "{group}/{version}");
         for path in wanted {
-            assert_eq!(summary(&ours["paths"][path]), summary(&theirs_paths[path]), "{path}");
+            assert_eq!(
+                summary(&ours["paths"][path]),
+                summary(&theirs_paths[path]),
+                "{path}"
+            );
         }
         let schemas = ours["components"]["schemas"].as_object().unwrap();
         for (name, schema) in theirs["components"]["schemas"].as_object().unwrap() {
-            let ours = schemas.get(name).unwrap_or_else(|| panic!("{group}/{version} {name}"));
+            let ours = schemas
+                .get(name)
+                .unwrap_or_else(|| panic!("{group}/{version} {name}"));
             assert_eq!(plain(ours), plain(schema), "{name}");
         }
     }
@@ -122,7 +146,9 @@ fn v3_documents_are_as_recorded() {
 
 #[test]
 fn v2_definitions_are_as_recorded() {
-    let Some(theirs) = recorded("kubernetes-1.34-openapi-v2.json.gz") else { return };
+    let Some(theirs) = recorded("kubernetes-1.34-openapi-v2.json.gz") else {
+        return;
+    };
     let ours = openapi::v2(&[]);
     let mut missing = Vec::new();
     for (name, schema) in theirs["definitions"].as_object().unwrap() {

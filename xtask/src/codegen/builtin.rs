@@ -29,9 +29,16 @@ const RESOURCES_HEAD: &str = "\
 fn recorded(name: &str) -> anyhow::Result<Value> {
     let path = folder().join(name);
     if !path.exists() {
-        bail!("{} is not there: the recorded answers are not part of the project", path.display());
+        bail!(
+            "{} is not there: the recorded answers are not part of the project",
+            path.display()
+        );
     }
-    let output = Command::new("gzip").arg("-dc").arg(&path).output().context("running gzip")?;
+    let output = Command::new("gzip")
+        .arg("-dc")
+        .arg(&path)
+        .output()
+        .context("running gzip")?;
     serde_json::from_slice(&output.stdout).with_context(|| path.display().to_string())
 }
 
@@ -52,7 +59,10 @@ pub(super) fn types() -> anyhow::Result<String> {
     let mut packages: BTreeMap<String, Vec<(&str, &Value)>> = BTreeMap::new();
     for (full, schema) in &schemas {
         let (package, name) = full.rsplit_once('.').context("a type's name has a package")?;
-        packages.entry(package.to_owned()).or_default().push((name, schema));
+        packages
+            .entry(package.to_owned())
+            .or_default()
+            .push((name, schema));
     }
     let mut out = String::from(TYPES_HEAD);
     for (package, types) in packages {
@@ -79,8 +89,18 @@ fn type_line(package: &str, name: &str, schema: &Value) -> anyhow::Result<String
     if text(schema, "x-kubernetes-map-type") == "atomic" {
         line.push('#');
     }
-    for gvk in schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
-        write!(line, "@{}/{}/{}", text(gvk, "group"), text(gvk, "version"), text(gvk, "kind"))?;
+    for gvk in schema["x-kubernetes-group-version-kind"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        write!(
+            line,
+            "@{}/{}/{}",
+            text(gvk, "group"),
+            text(gvk, "version"),
+            text(gvk, "kind")
+        )?;
     }
     let empty = Map::new();
     let fields = schema["properties"].as_object().unwrap_or(&empty);
@@ -94,9 +114,18 @@ fn type_line(package: &str, name: &str, schema: &Value) -> anyhow::Result<String
         write!(line, " ={code}")?;
         return Ok(line);
     }
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     for (field, schema) in fields {
-        let mark = if required.contains(&field.as_str()) { "*" } else { "" };
+        let mark = if required.contains(&field.as_str()) {
+            "*"
+        } else {
+            ""
+        };
         let code = type_code(package, schema).with_context(|| field.clone())?;
         write!(line, " {field}{mark}:{code}")?;
         facts(schema, &mut line)?;
@@ -105,11 +134,17 @@ fn type_line(package: &str, name: &str, schema: &Value) -> anyhow::Result<String
 }
 
 fn type_code(package: &str, schema: &Value) -> anyhow::Result<String> {
-    let reference = schema["$ref"].as_str().or_else(|| schema.pointer("/allOf/0/$ref").and_then(Value::as_str));
+    let reference = schema["$ref"]
+        .as_str()
+        .or_else(|| schema.pointer("/allOf/0/$ref").and_then(Value::as_str));
     if let Some(reference) = reference {
         let full = reference.rsplit('/').next().unwrap_or_default();
         let (home, name) = full.rsplit_once('.').context("a reference has a package")?;
-        return Ok(if home == package { name.to_owned() } else { format!("{}/{name}", alias(home)) });
+        return Ok(if home == package {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", alias(home))
+        });
     }
     Ok(match (text(schema, "type"), text(schema, "format")) {
         ("string", "") => "s".to_owned(),
@@ -121,21 +156,28 @@ fn type_code(package: &str, schema: &Value) -> anyhow::Result<String> {
         ("boolean", "") => "t".to_owned(),
         ("", "") => "a".to_owned(),
         ("array", "") => format!("[{}", type_code(package, &schema["items"])?),
-        ("object", "") => match &schema["additionalProperties"] {
-            Value::Object(_) => format!("{{{}", type_code(package, &schema["additionalProperties"])?),
-            _ => "o".to_owned(),
-        },
+        ("object", "") if schema["additionalProperties"].is_object() => {
+            format!("{{{}", type_code(package, &schema["additionalProperties"])?)
+        }
+        ("object", "") => "o".to_owned(),
         (kind, format) => bail!("type {kind:?} of format {format:?}"),
     })
 }
 
 fn facts(schema: &Value, line: &mut String) -> anyhow::Result<()> {
     let mut innermost = schema;
-    while let Some(inner) = innermost.get("items").or_else(|| innermost.get("additionalProperties")) {
+    while let Some(inner) = innermost
+        .get("items")
+        .or_else(|| innermost.get("additionalProperties"))
+    {
         innermost = inner;
     }
     if let Some(values) = innermost["enum"].as_array() {
-        let values: Vec<String> = values.iter().filter_map(Value::as_str).map(|value| value.replace(' ', "~")).collect();
+        let values: Vec<String> = values
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|value| value.replace(' ', "~"))
+            .collect();
         if values.iter().any(|value| value.contains([';', ','])) {
             bail!("an enum value has a separator in it");
         }
@@ -146,10 +188,19 @@ fn facts(schema: &Value, line: &mut String) -> anyhow::Result<()> {
         Value::String(value) if !value.is_empty() => write!(line, ";D={value}")?,
         Value::Number(value) if value.as_f64() != Some(0.0) => write!(line, ";D={value}")?,
         Value::Bool(true) => write!(line, ";D=true")?,
-        _ => {}
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => {}
     }
-    let keys: Vec<&str> =
-        schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = schema["x-kubernetes-list-map-keys"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     match text(schema, "x-kubernetes-list-type") {
         "" => {}
         "map" => write!(line, ";L=map,{}", keys.join(","))?,
@@ -158,7 +209,10 @@ fn facts(schema: &Value, line: &mut String) -> anyhow::Result<()> {
     if text(schema, "x-kubernetes-map-type") == "atomic" {
         line.push_str(";M");
     }
-    for (key, letter) in [("x-kubernetes-patch-strategy", 'P'), ("x-kubernetes-patch-merge-key", 'K')] {
+    for (key, letter) in [
+        ("x-kubernetes-patch-strategy", 'P'),
+        ("x-kubernetes-patch-merge-key", 'K'),
+    ] {
         if !text(schema, key).is_empty() {
             write!(line, ";{letter}={}", text(schema, key))?;
         }
@@ -169,7 +223,10 @@ fn facts(schema: &Value, line: &mut String) -> anyhow::Result<()> {
 /// Makes the table of resources.
 pub(super) fn resources() -> anyhow::Result<String> {
     let mut out = String::from(RESOURCES_HEAD);
-    for file in ["kubernetes-1.34-discovery-api.json.gz", "kubernetes-1.34-discovery-apis.json.gz"] {
+    for file in [
+        "kubernetes-1.34-discovery-api.json.gz",
+        "kubernetes-1.34-discovery-apis.json.gz",
+    ] {
         let groups = recorded(file)?;
         for group in groups["items"].as_array().context("groups")? {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();
@@ -186,10 +243,23 @@ pub(super) fn resources() -> anyhow::Result<String> {
 
 fn resource_line(resource: &Value) -> anyhow::Result<String> {
     let list = |key: &str| {
-        let words: Vec<&str> = resource[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if words.is_empty() { "-".to_owned() } else { words.join(",") }
+        let words: Vec<&str> = resource[key]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        if words.is_empty() {
+            "-".to_owned()
+        } else {
+            words.join(",")
+        }
     };
-    let scope = if text(resource, "scope") == "Namespaced" { "n" } else { "c" };
+    let scope = if text(resource, "scope") == "Namespaced" {
+        "n"
+    } else {
+        "c"
+    };
     let mut line = format!(
         "{} {} {} {scope} {} {} {}",
         text(resource, "resource"),
@@ -200,7 +270,13 @@ fn resource_line(resource: &Value) -> anyhow::Result<String> {
         verbs(resource)?,
     );
     for subresource in resource["subresources"].as_array().into_iter().flatten() {
-        write!(line, " {}:{}:{}", text(subresource, "subresource"), kind(subresource), verbs(subresource)?)?;
+        write!(
+            line,
+            " {}:{}:{}",
+            text(subresource, "subresource"),
+            kind(subresource),
+            verbs(subresource)?
+        )?;
     }
     Ok(line)
 }

@@ -59,7 +59,8 @@ pub(super) fn module(name_at_version: &str) -> anyhow::Result<PathBuf> {
         .current_dir(std::env::temp_dir())
         .output()
         .context("running go mod download: is Go installed?")?;
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).context("go mod download's answer")?;
+    let answer: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("go mod download's answer")?;
     match answer["Dir"].as_str() {
         Some(folder) => Ok(PathBuf::from(folder)),
         None => bail!("go mod download {name_at_version}: {}", answer["Error"]),
@@ -98,7 +99,9 @@ pub(super) fn read_proto(text: &str) -> anyhow::Result<(String, BTreeMap<String,
         } else if line == "}" {
             messages.extend(current.take());
         } else if let (Some((_, message)), true) = (&mut current, line.ends_with(';')) {
-            message.fields.push(proto_field(line).with_context(|| format!("field {line:?}"))?);
+            message
+                .fields
+                .push(proto_field(line).with_context(|| format!("field {line:?}"))?);
         }
     }
     Ok((package, messages))
@@ -118,7 +121,13 @@ fn proto_field(line: &str) -> Option<ProtoField> {
         [kind, name] if map => (false, kind, name),
         _ => return None,
     };
-    Some(ProtoField { number, name: name.to_owned(), kind: kind.to_owned(), repeated, map })
+    Some(ProtoField {
+        number,
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        repeated,
+        map,
+    })
 }
 
 /// The structs of a Go package and the API group it registers, if it says one.
@@ -127,7 +136,10 @@ pub(super) fn read_go(folder: &Path) -> anyhow::Result<(BTreeMap<String, Struct>
     let mut group = None;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let skipped = name.starts_with("zz_") || name.starts_with("generated.") || name.ends_with("_test.go");
         if skipped || !name.ends_with(".go") {
             continue;
@@ -136,10 +148,14 @@ pub(super) fn read_go(folder: &Path) -> anyhow::Result<(BTreeMap<String, Struct>
         read_structs(&text, &mut structs);
         for line in text.lines() {
             let line = line.trim().trim_start_matches("const ");
-            if let Some(value) = line.strip_prefix("GroupName").map(|rest| rest.trim_start_matches([' ', '='])) {
-                if let Some(name) = value.strip_prefix('"').and_then(|rest| rest.split('"').next()) {
-                    group = Some(name.to_owned());
-                }
+            let value = line
+                .strip_prefix("GroupName")
+                .map(|rest| rest.trim_start_matches([' ', '=']));
+            let name = value
+                .and_then(|value| value.strip_prefix('"'))
+                .and_then(|rest| rest.split('"').next());
+            if let Some(name) = name {
+                group = Some(name.to_owned());
             }
         }
     }
@@ -154,27 +170,37 @@ fn read_structs(text: &str, structs: &mut BTreeMap<String, Struct>) {
             let name = rest.split_whitespace().next().unwrap_or_default();
             current = Some((name.to_owned(), Struct::default()));
         } else if let Some((name, same_as)) = renamed(line).filter(|_| current.is_none()) {
-            structs.insert(name, Struct { same_as: Some(same_as), ..Struct::default() });
+            structs.insert(
+                name,
+                Struct {
+                    same_as: Some(same_as),
+                    ..Struct::default()
+                },
+            );
         } else if line == "}" {
             structs.extend(current.take());
-        } else if let Some((_, found)) = &mut current {
-            if !line.starts_with("//") {
-                read_field(line, found);
-            }
+        } else if let (Some((_, found)), false) = (&mut current, line.starts_with("//")) {
+            read_field(line, found);
         }
     }
 }
 
 /// `type NAME PACKAGE.NAME` or `type NAME = PACKAGE.NAME`.
 fn renamed(line: &str) -> Option<(String, (String, String))> {
-    let words: Vec<&str> = line.strip_prefix("type ")?.split_whitespace().filter(|word| *word != "=").collect();
+    let words: Vec<&str> = line
+        .strip_prefix("type ")?
+        .split_whitespace()
+        .filter(|word| *word != "=")
+        .collect();
     let [name, target] = words[..] else { return None };
     let (package, target) = target.split_once('.')?;
     Some((name.to_owned(), (package.to_owned(), target.to_owned())))
 }
 
 fn read_field(line: &str, found: &mut Struct) {
-    let Some((declared, tags)) = line.split_once('`') else { return };
+    let Some((declared, tags)) = line.split_once('`') else {
+        return;
+    };
     let value = |name: &str| {
         let start = tags.find(&format!("{name}:\""))? + name.len() + 2;
         tags[start..].split('"').next()
@@ -186,7 +212,9 @@ fn read_field(line: &str, found: &mut Struct) {
         found.is_kind |= go_type.ends_with("TypeMeta");
         return;
     };
-    let Some(number) = protobuf.split(',').nth(1).and_then(|number| number.parse().ok()) else { return };
+    let Some(number) = protobuf.split(',').nth(1).and_then(|number| number.parse().ok()) else {
+        return;
+    };
     let mut parts = json.split(',');
     let json_name = parts.next().unwrap_or_default();
     let options: Vec<&str> = parts.collect();

@@ -16,20 +16,33 @@ struct Table {
 }
 
 const TABLES: [Table; 3] = [
-    Table { name: "protobuf", file: "crates/codec/src/protobuf/table.txt", make: protobuf::table },
-    Table { name: "types", file: "crates/machinery/src/builtin/types.txt", make: builtin::types },
-    Table { name: "resources", file: "crates/machinery/src/builtin/resources.txt", make: builtin::resources },
+    Table {
+        name: "protobuf",
+        file: "crates/codec/src/protobuf/table.txt",
+        make: protobuf::table,
+    },
+    Table {
+        name: "types",
+        file: "crates/machinery/src/builtin/types.txt",
+        make: builtin::types,
+    },
+    Table {
+        name: "resources",
+        file: "crates/machinery/src/builtin/resources.txt",
+        make: builtin::resources,
+    },
 ];
 
 /// Writes one table, or all of them.
 pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
-    if let Some(name) = which {
-        if !TABLES.iter().any(|table| table.name == name) {
-            let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-            bail!("no table is named {name:?}; there are: {}", known.join(", "));
-        }
+    if let Some(name) = which.filter(|name| !TABLES.iter().any(|table| table.name == *name)) {
+        let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        bail!("no table is named {name:?}; there are: {}", known.join(", "));
     }
-    for table in TABLES.iter().filter(|table| which.is_none_or(|name| name == table.name)) {
+    for table in TABLES
+        .iter()
+        .filter(|table| which.is_none_or(|name| name == table.name))
+    {
         let text = (table.make)().with_context(|| format!("making the table {:?}", table.name))?;
         let path = workspace().join(table.file);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
@@ -39,7 +52,10 @@ pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
 
 /// The workspace's folder.
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -51,14 +67,26 @@ mod tests {
     fn tables_are_current() {
         let has_go = std::process::Command::new("go").arg("version").output().is_ok();
         for table in TABLES {
-            let has_sources = if table.name == "protobuf" { has_go } else { builtin::folder().exists() };
+            let has_sources = if table.name == "protobuf" {
+                has_go
+            } else {
+                builtin::folder().exists()
+            };
             if !has_sources {
-                crate::shell::say(&format!("skipped: the sources of the table {:?} are not on this machine", table.name));
+                crate::shell::say(&format!(
+                    "skipped: the sources of the table {:?} are not on this machine",
+                    table.name
+                ));
                 continue;
             }
             let made = (table.make)().expect(table.name);
             let committed = std::fs::read_to_string(workspace().join(table.file)).expect(table.file);
-            assert!(made == committed, "{} is stale: run `cargo xtask codegen {}`", table.file, table.name);
+            assert!(
+                made == committed,
+                "{} is stale: run `cargo xtask codegen {}`",
+                table.file,
+                table.name
+            );
         }
     }
 }

@@ -78,8 +78,15 @@ pub(super) fn table() -> anyhow::Result<String> {
             let go = structs.get(name).map(|found| match &found.same_as {
                 Some((package, target)) => {
                     let group = alias.split('.').next().unwrap_or_default();
-                    let home = if package == "metav1" { "meta.v1".to_owned() } else { format!("{group}.{package}") };
-                    packages.get(&home).and_then(|(_, _, structs, _)| structs.get(target)).unwrap_or(found)
+                    let home = if package == "metav1" {
+                        "meta.v1".to_owned()
+                    } else {
+                        format!("{group}.{package}")
+                    };
+                    packages
+                        .get(&home)
+                        .and_then(|(_, _, structs, _)| structs.get(target))
+                        .unwrap_or(found)
                 }
                 None => found,
             });
@@ -115,7 +122,12 @@ fn line(package: &str, name: &str, message: &go::Message, go: Option<&go::Struct
             (false, true) => "{",
             (false, false) => "",
         };
-        write!(out, " {}:{json}:{prefix}{}{flags}", field.number, type_code(&field.kind))?;
+        write!(
+            out,
+            " {}:{json}:{prefix}{}{flags}",
+            field.number,
+            type_code(&field.kind)
+        )?;
     }
     Ok(out)
 }

@@ -20,7 +20,8 @@ pub(super) fn message(
         match known.field(number) {
             None => wire::skip(&mut from, wire, number, depth)?,
             Some(field) => {
-                set(table, field, wire, &mut from, object, depth).map_err(|error| error.within(field.json))?;
+                set(table, field, wire, &mut from, object, depth)
+                    .map_err(|error| error.within(field.json))?;
             }
         }
     }
@@ -63,25 +64,35 @@ fn set(
         }
         (Many::List, kind) => {
             let slot = slot(object, field.json, Value::Array(Vec::new()));
-            let Value::Array(items) = slot else { return Err(Error::Damaged) };
+            let Value::Array(items) = slot else {
+                return Err(Error::Damaged);
+            };
             match kind {
                 Kind::Message(place) => items.push(value(table, place, delimited(wire, from)?, None, depth)?),
                 Kind::Text | Kind::Bytes => items.push(scalar(kind, wire, from)?),
                 // numbers may stand packed in one run of bytes
                 Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double if wire == wire::BYTES => {
                     let mut packed = wire::bytes(from)?;
-                    let inner = if kind == Kind::Double { wire::FIXED64 } else { wire::VARINT };
+                    let inner = if kind == Kind::Double {
+                        wire::FIXED64
+                    } else {
+                        wire::VARINT
+                    };
                     while !packed.is_empty() {
                         items.push(scalar(kind, inner, &mut packed)?);
                     }
                 }
-                Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => items.push(scalar(kind, wire, from)?),
+                Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => {
+                    items.push(scalar(kind, wire, from)?)
+                }
             }
         }
         (Many::Map, kind) => {
             let (key, value) = entry(table, kind, delimited(wire, from)?, depth)?;
             let slot = slot(object, field.json, Value::Object(Map::new()));
-            let Value::Object(entries) = slot else { return Err(Error::Damaged) };
+            let Value::Object(entries) = slot else {
+                return Err(Error::Damaged);
+            };
             entries.insert(key, value);
         }
     }
@@ -116,7 +127,9 @@ fn entry(table: &Table, kind: Kind, mut from: &[u8], depth: usize) -> Result<(St
     while let Some((number, wire)) = wire::tag(&mut from)? {
         match (number, kind) {
             (1, _) => wire::text(delimited(wire, &mut from)?)?.clone_into(&mut key),
-            (2, Kind::Message(place)) => found = Some(value(table, place, delimited(wire, &mut from)?, None, depth)?),
+            (2, Kind::Message(place)) => {
+                found = Some(value(table, place, delimited(wire, &mut from)?, None, depth)?)
+            }
             (2, kind) => found = Some(scalar(kind, wire, &mut from)?),
             _ => wire::skip(&mut from, wire, number, depth)?,
         }
@@ -139,15 +152,19 @@ fn zero(kind: Kind) -> Value {
 }
 
 fn delimited<'a>(wire: u8, from: &mut &'a [u8]) -> Result<&'a [u8], Error> {
-    if wire == wire::BYTES { wire::bytes(from) } else { Err(Error::Damaged) }
+    if wire == wire::BYTES {
+        wire::bytes(from)
+    } else {
+        Err(Error::Damaged)
+    }
 }
 
 fn scalar(kind: Kind, wire: u8, from: &mut &[u8]) -> Result<Value, Error> {
     match (kind, wire) {
         (Kind::Text, wire::BYTES) => Ok(Value::String(wire::text(wire::bytes(from)?)?.to_owned())),
-        (Kind::Bytes, wire::BYTES) => {
-            Ok(Value::String(base64::engine::general_purpose::STANDARD.encode(wire::bytes(from)?)))
-        }
+        (Kind::Bytes, wire::BYTES) => Ok(Value::String(
+            base64::engine::general_purpose::STANDARD.encode(wire::bytes(from)?),
+        )),
         (Kind::Bool, wire::VARINT) => Ok(Value::Bool(wire::varint(from)? != 0)),
         (Kind::Int64, wire::VARINT) => Ok(Value::from(wire::varint(from)?.cast_signed())),
         (Kind::Int32, wire::VARINT) => Ok(Value::from(special::low_32(wire::varint(from)?.cast_signed()))),
@@ -155,9 +172,14 @@ fn scalar(kind: Kind, wire: u8, from: &mut &[u8]) -> Result<Value, Error> {
             let number = f64::from_bits(wire::fixed64(from)?);
             // a whole number is written without a fraction, as Go prints it
             if number.fract() == 0.0 && number.abs() < 9e15 {
-                return format!("{number:.0}").parse::<i64>().map(Value::from).map_err(|_| Error::Damaged);
+                return format!("{number:.0}")
+                    .parse::<i64>()
+                    .map(Value::from)
+                    .map_err(|_| Error::Damaged);
             }
-            Number::from_f64(number).map(Value::Number).ok_or(Error::field("must be a finite number"))
+            Number::from_f64(number)
+                .map(Value::Number)
+                .ok_or(Error::field("must be a finite number"))
         }
         _ => Err(Error::Damaged),
     }

@@ -33,7 +33,9 @@ pub(super) fn message(
         match object.get(field.json) {
             None => {}
             Some(Value::Null) => null(table, field, out),
-            Some(value) => self::field(table, field, value, out, depth).map_err(|error| error.within(field.json))?,
+            Some(value) => {
+                self::field(table, field, value, out, depth).map_err(|error| error.within(field.json))?
+            }
         }
     }
     Ok(())
@@ -125,13 +127,26 @@ pub(super) fn single(
             Ok(())
         }
         (Kind::Int64, value) => {
-            wire::put_int(out, number, integer(value).ok_or(Error::field("must be an integer of 64 bits"))?);
+            wire::put_int(
+                out,
+                number,
+                integer(value).ok_or(Error::field("must be an integer of 64 bits"))?,
+            );
             Ok(())
         }
         (Kind::Double, value) => {
-            let value = if value.is_null() { Some(0.0) } else { value.as_f64() };
+            let value = if value.is_null() {
+                Some(0.0)
+            } else {
+                value.as_f64()
+            };
             wire::put_tag(out, number, wire::FIXED64);
-            out.extend_from_slice(&value.ok_or(Error::field("must be a number"))?.to_bits().to_le_bytes());
+            out.extend_from_slice(
+                &value
+                    .ok_or(Error::field("must be a number"))?
+                    .to_bits()
+                    .to_le_bytes(),
+            );
             Ok(())
         }
     }
@@ -142,6 +157,8 @@ pub(super) fn integer(value: &Value) -> Option<i64> {
     if let Some(value) = value.as_i64() {
         return Some(value);
     }
-    let float = value.as_f64().filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() < 9e18)?;
+    let float = value
+        .as_f64()
+        .filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() < 9e18)?;
     format!("{float:.0}").parse().ok()
 }

@@ -67,15 +67,27 @@ pub enum Error {
 
 impl Error {
     fn field(wanted: &'static str) -> Self {
-        Self::Field { path: String::new(), wanted }
+        Self::Field {
+            path: String::new(),
+            wanted,
+        }
     }
 
     /// Puts a field in front of the path of a [`Error::Field`].
     fn within(self, name: &str) -> Self {
         match self {
-            Self::Field { path, wanted } if path.is_empty() => Self::Field { path: name.to_owned(), wanted },
-            Self::Field { path, wanted } if path.starts_with('[') => Self::Field { path: format!("{name}{path}"), wanted },
-            Self::Field { path, wanted } => Self::Field { path: format!("{name}.{path}"), wanted },
+            Self::Field { path, wanted } if path.is_empty() => Self::Field {
+                path: name.to_owned(),
+                wanted,
+            },
+            Self::Field { path, wanted } if path.starts_with('[') => Self::Field {
+                path: format!("{name}{path}"),
+                wanted,
+            },
+            Self::Field { path, wanted } => Self::Field {
+                path: format!("{name}.{path}"),
+                wanted,
+            },
             Self::NoMagic
             | Self::Damaged
             | Self::TooDeep
@@ -163,13 +175,22 @@ pub fn decode(body: &[u8]) -> Result<Value, Error> {
 pub fn decode_as(raw: &[u8], api_version: &str, kind: &str) -> Result<Value, Error> {
     let table = Table::get();
     let Some(message) = table.kind(api_version, kind) else {
-        return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        return Err(Error::UnknownKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        });
     };
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     decode::message(table, message, raw, &mut object, DEPTH)?;
-    if kind.ends_with("List") && table.message(message).fields.iter().any(|field| field.json == "items") {
+    if kind.ends_with("List")
+        && table
+            .message(message)
+            .fields
+            .iter()
+            .any(|field| field.json == "items")
+    {
         object.entry("items").or_insert_with(|| Value::Array(Vec::new()));
     }
     Ok(Value::Object(object))
@@ -184,7 +205,10 @@ pub fn encode(object: &Value) -> Result<Bytes, Error> {
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let table = Table::get();
     let (Some(message), Value::Object(fields)) = (table.kind(api_version, kind), object) else {
-        return Err(Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        return Err(Error::UnknownKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        });
     };
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(&MAGIC);
@@ -193,7 +217,9 @@ pub fn encode(object: &Value) -> Result<Bytes, Error> {
         wire::put_bytes(out, 2, kind.as_bytes());
         Ok(())
     })?;
-    wire::nested(&mut out, 2, |out| encode::message(table, message, fields, out, DEPTH))?;
+    wire::nested(&mut out, 2, |out| {
+        encode::message(table, message, fields, out, DEPTH)
+    })?;
     wire::put_bytes(&mut out, 3, b"");
     wire::put_bytes(&mut out, 4, b"");
     Ok(Bytes::from(out))
@@ -237,13 +263,21 @@ pub struct WatchFrame<'a> {
 /// # Errors
 /// [`Error::FrameTooLarge`], or [`Error::Damaged`] when the frame is no event.
 pub fn next_watch_frame(stream: &[u8]) -> Result<Option<WatchFrame<'_>>, Error> {
-    let Some((length, rest)) = stream.split_first_chunk::<4>() else { return Ok(None) };
+    let Some((length, rest)) = stream.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
     if length > FRAME {
         return Err(Error::FrameTooLarge(length));
     }
-    let Some(mut message) = rest.get(..length) else { return Ok(None) };
-    let mut found = WatchFrame { event: "", object: &[], taken: length + 4 };
+    let Some(mut message) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let mut found = WatchFrame {
+        event: "",
+        object: &[],
+        taken: length + 4,
+    };
     while let Some((number, wire)) = wire::tag(&mut message)? {
         match (number, wire) {
             (1, wire::BYTES) => found.event = wire::text(wire::bytes(&mut message)?)?,

@@ -9,7 +9,13 @@ use super::{Error, MAGIC, decode, encode, wire};
 const SECOND: i64 = 1_000_000_000;
 
 /// Decodes a message of a special shape.
-pub(super) fn read(table: &Table, place: usize, shape: Shape, bytes: &[u8], depth: usize) -> Result<Value, Error> {
+pub(super) fn read(
+    table: &Table,
+    place: usize,
+    shape: Shape,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<Value, Error> {
     match shape {
         Shape::Object => decode::value(table, place, bytes, None, depth),
         Shape::Quantity => {
@@ -33,7 +39,11 @@ pub(super) fn read(table: &Table, place: usize, shape: Shape, bytes: &[u8], dept
         Shape::Json => raw_json(Parts::read(bytes, depth)?.bytes[0]),
         Shape::RawExtension => {
             let raw = Parts::read(bytes, depth)?.bytes[0];
-            if raw.starts_with(&MAGIC) { nested_object(table, raw, depth) } else { raw_json(raw) }
+            if raw.starts_with(&MAGIC) {
+                nested_object(table, raw, depth)
+            } else {
+                raw_json(raw)
+            }
         }
         Shape::Texts => {
             let mut items = Vec::new();
@@ -45,7 +55,9 @@ pub(super) fn read(table: &Table, place: usize, shape: Shape, bytes: &[u8], dept
             })?;
             Ok(Value::Array(items))
         }
-        Shape::SchemaOrArray | Shape::SchemaOrBool | Shape::SchemaOrTexts => union(table, place, shape, bytes, depth),
+        Shape::SchemaOrArray | Shape::SchemaOrBool | Shape::SchemaOrTexts => {
+            union(table, place, shape, bytes, depth)
+        }
     }
 }
 
@@ -56,7 +68,10 @@ fn nested_object(table: &Table, raw: &[u8], depth: usize) -> Result<Value, Error
         return raw_json(envelope.raw);
     }
     let Some(place) = table.kind(envelope.api_version, envelope.kind) else {
-        return Err(Error::UnknownKind { api_version: envelope.api_version.to_owned(), kind: envelope.kind.to_owned() });
+        return Err(Error::UnknownKind {
+            api_version: envelope.api_version.to_owned(),
+            kind: envelope.kind.to_owned(),
+        });
     };
     let mut object = serde_json::Map::new();
     object.insert("apiVersion".to_owned(), envelope.api_version.into());
@@ -116,7 +131,11 @@ fn time(seconds: i64, nanos: i64, micro: bool) -> Result<Value, Error> {
     if !micro {
         return Ok(Value::String(at.to_string()));
     }
-    let at = at.round(jiff::TimestampRound::new().smallest(jiff::Unit::Microsecond).mode(jiff::RoundMode::Trunc));
+    let at = at.round(
+        jiff::TimestampRound::new()
+            .smallest(jiff::Unit::Microsecond)
+            .mode(jiff::RoundMode::Trunc),
+    );
     let at = at.map_err(|_| Error::field(RANGE))?;
     Ok(Value::String(at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()))
 }
@@ -150,10 +169,14 @@ fn union(table: &Table, place: usize, shape: Shape, bytes: &[u8], depth: usize) 
 }
 
 fn schema_of(table: &Table, place: usize) -> Result<usize, Error> {
-    let inner = table.message(place).fields.iter().find_map(|field| match field.kind {
-        Kind::Message(inner) => Some(inner),
-        Kind::Text | Kind::Bytes | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => None,
-    });
+    let inner = table
+        .message(place)
+        .fields
+        .iter()
+        .find_map(|field| match field.kind {
+            Kind::Message(inner) => Some(inner),
+            Kind::Text | Kind::Bytes | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => None,
+        });
     inner.ok_or(Error::Damaged)
 }
 
@@ -197,13 +220,23 @@ pub(super) fn write(
             Ok(())
         }
         (Shape::Time | Shape::MicroTime, Value::String(text)) => {
-            let at: jiff::Timestamp = text.parse().map_err(|_| Error::field("must be a time of RFC 3339"))?;
-            let nanos = if shape == Shape::MicroTime { i64::from(at.subsec_nanosecond()) / 1_000 * 1_000 } else { 0 };
+            let at: jiff::Timestamp = text
+                .parse()
+                .map_err(|_| Error::field("must be a time of RFC 3339"))?;
+            let nanos = if shape == Shape::MicroTime {
+                i64::from(at.subsec_nanosecond()) / 1_000 * 1_000
+            } else {
+                0
+            };
             // before 1970 the fraction counts back from the second
             let (mut seconds, mut nanos) = (at.as_second(), nanos);
             if at.subsec_nanosecond() < 0 {
                 seconds -= 1;
-                nanos = if shape == Shape::MicroTime { nanos + SECOND } else { 0 };
+                nanos = if shape == Shape::MicroTime {
+                    nanos + SECOND
+                } else {
+                    0
+                };
             }
             wire::put_int(out, 1, seconds);
             wire::put_int(out, 2, nanos);
@@ -211,7 +244,11 @@ pub(super) fn write(
         }
         (Shape::Time | Shape::MicroTime, _) => Err(Error::field("must be a time of RFC 3339")),
         (Shape::Duration, Value::String(text)) => {
-            wire::put_int(out, 1, parse_duration(text).ok_or(Error::field("must be a duration like 1m30s"))?);
+            wire::put_int(
+                out,
+                1,
+                parse_duration(text).ok_or(Error::field("must be a duration like 1m30s"))?,
+            );
             Ok(())
         }
         (Shape::Duration, _) => Err(Error::field("must be a duration like 1m30s")),
@@ -246,9 +283,15 @@ fn put_union(
             wire::put_int(out, 1, 1);
             encode::single(table, 2, schema, value, out, depth)
         }
-        (Shape::SchemaOrArray | Shape::SchemaOrTexts, Value::Object(_)) => encode::single(table, 1, schema, value, out, depth),
+        (Shape::SchemaOrArray | Shape::SchemaOrTexts, Value::Object(_)) => {
+            encode::single(table, 1, schema, value, out, depth)
+        }
         (Shape::SchemaOrArray | Shape::SchemaOrTexts, Value::Array(items)) => {
-            let kind = if shape == Shape::SchemaOrArray { schema } else { Kind::Text };
+            let kind = if shape == Shape::SchemaOrArray {
+                schema
+            } else {
+                Kind::Text
+            };
             for (i, item) in items.iter().enumerate() {
                 encode::single(table, 2, kind, item, out, depth).map_err(|error| error.at(i))?;
             }
@@ -266,7 +309,12 @@ fn go_duration(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let span = i128::from(nanos).unsigned_abs();
     let decimal = |unit: u128| {
-        let text = format!("{}.{:0width$}", span / unit, span % unit, width = unit.ilog10() as usize);
+        let text = format!(
+            "{}.{:0width$}",
+            span / unit,
+            span % unit,
+            width = unit.ilog10() as usize
+        );
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     match span {
@@ -305,7 +353,9 @@ fn parse_duration(text: &str) -> Option<i64> {
             return None;
         }
         rest = &rest[digits..];
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit_end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
         let unit = match &rest[..unit_end] {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,

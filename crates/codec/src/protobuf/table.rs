@@ -127,7 +127,10 @@ impl Message {
         match self.fields.get(guess) {
             Some(field) if field.number == number => Some(field),
             _ => {
-                let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
+                let at = self
+                    .fields
+                    .binary_search_by_key(&number, |field| field.number)
+                    .ok()?;
                 self.fields.get(at)
             }
         }
@@ -148,7 +151,9 @@ impl Table {
     /// Every kind's `apiVersion` and `kind`.
     #[cfg(test)]
     pub(super) fn all_kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.kinds.iter().flat_map(|(version, kinds)| kinds.keys().map(|kind| (*version, *kind)))
+        self.kinds
+            .iter()
+            .flat_map(|(version, kinds)| kinds.keys().map(|kind| (*version, *kind)))
     }
 
     /// Where the message of a kind is.
@@ -158,7 +163,10 @@ impl Table {
     }
 
     fn read(text: &'static str) -> Self {
-        let lines = || text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let lines = || {
+            text.lines()
+                .filter(|line| !line.starts_with('#') && !line.is_empty())
+        };
         // first where each message is, so that fields can point at it
         let mut places: HashMap<(&str, &str), usize> = HashMap::new();
         let mut package = "";
@@ -171,7 +179,11 @@ impl Table {
                 }
             }
         }
-        let mut table = Self { messages: Vec::with_capacity(places.len()), kinds: BTreeMap::new(), everywhere: BTreeMap::new() };
+        let mut table = Self {
+            messages: Vec::with_capacity(places.len()),
+            kinds: BTreeMap::new(),
+            everywhere: BTreeMap::new(),
+        };
         let mut version = "";
         for line in lines() {
             if let Some(head) = line.strip_prefix("= ") {
@@ -186,8 +198,15 @@ impl Table {
             if package == "meta.v1" && EVERYWHERE.contains(&name) {
                 table.everywhere.insert(name, place);
             }
-            let fields = line.split(' ').skip(1).map(|text| field(text, package, &places)).collect();
-            table.messages.push(Message { shape: shape(package, name), fields });
+            let fields = line
+                .split(' ')
+                .skip(1)
+                .map(|text| field(text, package, &places))
+                .collect();
+            table.messages.push(Message {
+                shape: shape(package, name),
+                fields,
+            });
         }
         table
     }
@@ -206,7 +225,9 @@ fn shape(package: &str, name: &str) -> Shape {
         ("meta", "Duration") => Shape::Duration,
         ("meta", "FieldsV1") | ("apiextensions", "JSON") => Shape::Json,
         ("pkg", "RawExtension") => Shape::RawExtension,
-        ("meta", "Verbs") | ("authentication" | "authorization" | "certificates", "ExtraValue") => Shape::Texts,
+        ("meta", "Verbs") | ("authentication" | "authorization" | "certificates", "ExtraValue") => {
+            Shape::Texts
+        }
         ("apiextensions", "JSONSchemaPropsOrArray") => Shape::SchemaOrArray,
         ("apiextensions", "JSONSchemaPropsOrBool") => Shape::SchemaOrBool,
         ("apiextensions", "JSONSchemaPropsOrStringArray") => Shape::SchemaOrTexts,
@@ -240,9 +261,20 @@ fn field(text: &'static str, package: &'static str, places: &HashMap<(&str, &str
         "d" => Kind::Double,
         name => {
             let key = name.split_once('/').unwrap_or((package, name));
-            Kind::Message(places.get(&key).copied().expect("the table names only messages that it holds"))
+            Kind::Message(
+                places
+                    .get(&key)
+                    .copied()
+                    .expect("the table names only messages that it holds"),
+            )
         }
     };
     let number = number.parse().expect("the table's field numbers are numbers");
-    Field { number, json, kind, many, zero }
+    Field {
+        number,
+        json,
+        kind,
+        many,
+        zero,
+    }
 }

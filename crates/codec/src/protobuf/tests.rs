@@ -10,8 +10,14 @@ const CASES: &str = include_str!("../../tests/data/protobuf-cases.jsonl");
 fn cases() -> impl Iterator<Item = (String, Vec<u8>, Value)> {
     CASES.lines().map(|line| {
         let case: Value = serde_json::from_str(line).unwrap();
-        let bytes = base64::engine::general_purpose::STANDARD.decode(case["proto"].as_str().unwrap()).unwrap();
-        (case["kind"].as_str().unwrap().to_owned(), bytes, case["json"].clone())
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(case["proto"].as_str().unwrap())
+            .unwrap();
+        (
+            case["kind"].as_str().unwrap().to_owned(),
+            bytes,
+            case["json"].clone(),
+        )
     })
 }
 
@@ -20,7 +26,8 @@ fn plain(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().map(|(name, value)| (name.clone(), plain(value)));
-            let said = |value: &Value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty());
+            let said =
+                |value: &Value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty());
             Value::Object(kept.filter(|(_, value)| said(value)).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
@@ -34,7 +41,12 @@ fn plain(value: &Value) -> Value {
 fn every_kind_has_a_message() {
     let kinds: Vec<_> = Table::get().all_kinds().collect();
     assert!(kinds.len() > 300, "{}", kinds.len());
-    for (version, kind) in [("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Status"), ("policy/v1", "DeleteOptions")] {
+    for (version, kind) in [
+        ("v1", "Pod"),
+        ("apps/v1", "Deployment"),
+        ("v1", "Status"),
+        ("policy/v1", "DeleteOptions"),
+    ] {
         assert!(supports(version, kind), "{version} {kind}");
     }
     assert!(!supports("apps.clusternet.io/v1alpha1", "Subscription"));
@@ -97,7 +109,11 @@ fn times_lose_what_their_type_has_no_room_for() {
         ("2026-01-02T03:04:05+01:00", "2026-01-02T02:04:05.000000Z"),
         ("1969-12-31T23:59:59.25Z", "1969-12-31T23:59:59.250000Z"),
     ] {
-        assert_eq!(decode(&encode(&lease(written)).unwrap()).unwrap(), lease(read), "{written}");
+        assert_eq!(
+            decode(&encode(&lease(written)).unwrap()).unwrap(),
+            lease(read),
+            "{written}"
+        );
     }
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "status": {"startTime": "2026-01-02T03:04:05.9Z"},
         "metadata": {"creationTimestamp": null}});
@@ -108,7 +124,8 @@ fn times_lose_what_their_type_has_no_room_for() {
 
 #[test]
 fn a_list_without_items_says_so() {
-    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []});
+    let list =
+        json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []});
     assert_eq!(decode(&encode(&list).unwrap()).unwrap(), list);
 }
 
@@ -116,11 +133,26 @@ fn a_list_without_items_says_so() {
 fn faults_name_the_field() {
     let pod = |spec: Value| json!({"apiVersion": "v1", "kind": "Pod", "spec": spec});
     for (spec, want) in [
-        (json!({"containers": [{"name": 1}]}), "spec.containers[0].name: must be a string"),
-        (json!({"containers": [{"env": {}}]}), "spec.containers[0].env: must be a list"),
-        (json!({"nodeSelector": {"a": 1}}), "spec.nodeSelector.a: must be a string"),
-        (json!({"priority": 1_i64 << 40}), "spec.priority: must be an integer of 32 bits"),
-        (json!({"activeDeadlineSeconds": 1.5}), "spec.activeDeadlineSeconds: must be an integer of 64 bits"),
+        (
+            json!({"containers": [{"name": 1}]}),
+            "spec.containers[0].name: must be a string",
+        ),
+        (
+            json!({"containers": [{"env": {}}]}),
+            "spec.containers[0].env: must be a list",
+        ),
+        (
+            json!({"nodeSelector": {"a": 1}}),
+            "spec.nodeSelector.a: must be a string",
+        ),
+        (
+            json!({"priority": 1_i64 << 40}),
+            "spec.priority: must be an integer of 32 bits",
+        ),
+        (
+            json!({"activeDeadlineSeconds": 1.5}),
+            "spec.activeDeadlineSeconds: must be an integer of 64 bits",
+        ),
         (json!([]), "spec: must be an object"),
     ] {
         assert_eq!(encode(&pod(spec)).unwrap_err().to_string(), want);
@@ -153,8 +185,13 @@ fn refuses_damage() {
     let error = decode(&in_envelope(&name)).unwrap_err();
     assert_eq!(error.to_string(), "metadata.name: must be valid UTF-8");
     // unknown fields of every wire type
-    let unknown = [0xc0, 0x3e, 0x01, 0xc1, 0x3e, 0, 0, 0, 0, 0, 0, 0, 0, 0xc2, 0x3e, 0x01, 0x00, 0xc5, 0x3e, 0, 0, 0, 0];
-    assert_eq!(decode(&in_envelope(&unknown)).unwrap(), json!({"apiVersion": "v1", "kind": "Pod"}));
+    let unknown = [
+        0xc0, 0x3e, 0x01, 0xc1, 0x3e, 0, 0, 0, 0, 0, 0, 0, 0, 0xc2, 0x3e, 0x01, 0x00, 0xc5, 0x3e, 0, 0, 0, 0,
+    ];
+    assert_eq!(
+        decode(&in_envelope(&unknown)).unwrap(),
+        json!({"apiVersion": "v1", "kind": "Pod"})
+    );
     let groups = [0xc3, 0x3e].repeat(100_000);
     assert_eq!(decode(&in_envelope(&groups)), Err(Error::TooDeep));
 }
@@ -163,11 +200,14 @@ fn refuses_damage() {
 fn refuses_bottomless_schemas() {
     let mut schema = json!({"type": "object"});
     for _ in 0..50 {
-        schema = json!({"properties": {"a": schema}, "items": {"type": "string"}, "additionalProperties": true});
+        schema =
+            json!({"properties": {"a": schema}, "items": {"type": "string"}, "additionalProperties": true});
     }
-    let crd = |schema: Value| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    let crd = |schema: Value| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "spec": {"group": "a", "names": {"plural": "as", "kind": "A"}, "scope": "Namespaced", "versions": [
-            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    };
     let object = crd(schema.clone());
     assert_eq!(decode(&encode(&object).unwrap()).unwrap(), object);
     for _ in 0..300 {
@@ -185,7 +225,10 @@ fn watch_events_are_framed() {
     let first = next_watch_frame(&stream).unwrap().unwrap();
     assert_eq!((first.event, decode(first.object).unwrap()), ("ADDED", pod));
     assert_eq!(next_watch_frame(&stream[first.taken..]), Ok(None));
-    assert_eq!(next_watch_frame(&[0xff, 0xff, 0xff, 0xff]), Err(Error::FrameTooLarge(0xffff_ffff)));
+    assert_eq!(
+        next_watch_frame(&[0xff, 0xff, 0xff, 0xff]),
+        Err(Error::FrameTooLarge(0xffff_ffff))
+    );
     // the event's type and object stand where metav1.WatchEvent has them
     assert_eq!(stream[4..11], *b"\x0a\x05ADDED");
 }

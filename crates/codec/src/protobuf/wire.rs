@@ -16,7 +16,9 @@ const FIXED32: u8 = 5;
 pub(super) fn varint(from: &mut &[u8]) -> Result<u64, Error> {
     let mut value = 0u64;
     for (i, byte) in from.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f).checked_shl(7 * u32::try_from(i).unwrap_or(0)).unwrap_or(0);
+        value |= u64::from(byte & 0x7f)
+            .checked_shl(7 * u32::try_from(i).unwrap_or(0))
+            .unwrap_or(0);
         if byte & 0x80 == 0 {
             *from = &from[i + 1..];
             return Ok(value);
@@ -73,7 +75,13 @@ pub(super) fn skip(from: &mut &[u8], wire: u8, number: u32, depth: usize) -> Res
             loop {
                 match tag(from)? {
                     None => return Err(Error::Damaged),
-                    Some((end, GROUP_END)) => return if end == number { Ok(()) } else { Err(Error::Damaged) },
+                    Some((end, GROUP_END)) => {
+                        return if end == number {
+                            Ok(())
+                        } else {
+                            Err(Error::Damaged)
+                        };
+                    }
                     Some((inner, wire)) => skip(from, wire, inner, depth)?,
                 }
             }

@@ -61,7 +61,10 @@ pub fn parse_with(text: &str, duplicates: Duplicates) -> Result<Vec<Value>, Erro
 /// # Errors
 /// As [`parse`].
 pub fn parse_one(text: &str) -> Result<Value, Error> {
-    Ok(read::documents(text, Duplicates::Refuse, 1)?.into_iter().next().unwrap_or(Value::Null))
+    Ok(read::documents(text, Duplicates::Refuse, 1)?
+        .into_iter()
+        .next()
+        .unwrap_or(Value::Null))
 }
 
 /// Writes one document, ending in a line break, without a document marker.

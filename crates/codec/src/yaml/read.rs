@@ -27,14 +27,18 @@ pub(super) fn documents(text: &str, duplicates: Duplicates, most: usize) -> Resu
     };
     let mut found = Vec::new();
     while found.len() < most {
-        let Some((event, span)) = reader.next()? else { break };
-        match event {
-            Event::StreamEnd => break,
-            Event::StreamStart | Event::DocumentEnd | Event::DocumentStart(..) => {}
-            node => {
-                found.push(reader.node(node, span)?.0);
-                reader.anchors.clear();
-            }
+        let Some((event, span)) = reader.next()? else {
+            break;
+        };
+        if matches!(event, Event::StreamEnd) {
+            break;
+        }
+        if !matches!(
+            event,
+            Event::StreamStart | Event::DocumentEnd | Event::DocumentStart(..)
+        ) {
+            found.push(reader.node(event, span)?.0);
+            reader.anchors.clear();
         }
     }
     Ok(found)
@@ -75,7 +79,11 @@ impl<'a> Reader<'a> {
             Some(Ok(next)) => Ok(Some(next)),
             Some(Err(error)) => {
                 let at = error.marker();
-                Err(Error { line: at.line().max(1), column: at.col() + 1, message: error.info() })
+                Err(Error {
+                    line: at.line().max(1),
+                    column: at.col() + 1,
+                    message: error.info(),
+                })
             }
         }
     }
@@ -83,28 +91,33 @@ impl<'a> Reader<'a> {
     fn inner(&mut self) -> Result<(Event<'a>, Span), Error> {
         match self.next()? {
             Some(next) => Ok(next),
-            None => Err(Error { line: 1, column: 1, message: "the text ends within a node".to_owned() }),
+            None => Err(Error {
+                line: 1,
+                column: 1,
+                message: "the text ends within a node".to_owned(),
+            }),
         }
     }
 
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<(Value, Size), Error> {
         self.nodes = self.nodes.saturating_add(1);
-        let (value, size, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar_value(&text, style, tag.as_deref()).map_err(|message| fault(span, message))?;
-                let size = Size { nodes: 1, bytes: text.len() };
-                (value, size, anchor)
-            }
-            Event::SequenceStart(_, anchor, _) => {
-                let (value, size) = self.sequence()?;
-                (value, size, anchor)
-            }
-            Event::MappingStart(_, anchor, _) => {
-                let (value, size) = self.mapping()?;
-                (value, size, anchor)
-            }
-            Event::Alias(id) => return self.alias(id, span),
-            _ => return Err(fault(span, "a node was expected".to_owned())),
+        let (value, size, anchor) = if let Event::Scalar(text, style, anchor, tag) = event {
+            let value = scalar_value(&text, style, tag.as_deref()).map_err(|message| fault(span, message))?;
+            let size = Size {
+                nodes: 1,
+                bytes: text.len(),
+            };
+            (value, size, anchor)
+        } else if let Event::SequenceStart(_, anchor, _) = event {
+            let (value, size) = self.sequence()?;
+            (value, size, anchor)
+        } else if let Event::MappingStart(_, anchor, _) = event {
+            let (value, size) = self.mapping()?;
+            (value, size, anchor)
+        } else if let Event::Alias(id) = event {
+            return self.alias(id, span);
+        } else {
+            return Err(fault(span, "a node was expected".to_owned()));
         };
         if anchor > 0 {
             self.anchors.insert(anchor, (value.clone(), size));
@@ -155,7 +168,10 @@ impl<'a> Reader<'a> {
             match key {
                 KeyNode::Merge => merge(&mut entries, value).map_err(|message| fault(value_span, message))?,
                 KeyNode::Name(name) => {
-                    total.add(Size { nodes: 1, bytes: name.len() });
+                    total.add(Size {
+                        nodes: 1,
+                        bytes: name.len(),
+                    });
                     if self.duplicates == Duplicates::Refuse && !written.insert(name.clone()) {
                         return Err(fault(span, format!("key {name:?} already set in map")));
                     }
@@ -166,20 +182,15 @@ impl<'a> Reader<'a> {
     }
 
     fn key(&mut self, event: Event<'a>, span: Span) -> Result<KeyNode, Error> {
-        let merges = match &event {
-            Event::Scalar(text, ScalarStyle::Plain, _, tag) => {
-                text == "<<" && tag.as_deref().is_none_or(|tag| core_tag(tag) == Some("merge"))
+        let mut float = None;
+        if let Event::Scalar(text, style, _, tag) = &event {
+            let may_merge = tag.as_deref().is_none_or(|tag| core_tag(tag) == Some("merge"));
+            if text == "<<" && *style == ScalarStyle::Plain && may_merge {
+                return Ok(KeyNode::Merge);
             }
-            _ => false,
-        };
-        if merges {
-            return Ok(KeyNode::Merge);
-        }
-        let float = match &event {
             // a float keeps its own spelling rules as a key, so it is looked at before it becomes a JSON number
-            Event::Scalar(text, style, _, tag) => float_key(text, *style, tag.as_deref()),
-            _ => None,
-        };
+            float = float_key(text, *style, tag.as_deref());
+        }
         let (value, _) = self.node(event, span)?;
         if let Some(name) = float {
             return Ok(KeyNode::Name(name));
@@ -192,7 +203,9 @@ impl<'a> Reader<'a> {
                 _ => number.to_string(),
             })),
             Value::Null => Err(fault(span, "unsupported map key of type null".to_owned())),
-            Value::Array(_) | Value::Object(_) => Err(fault(span, "invalid map key: not a scalar".to_owned())),
+            Value::Array(_) | Value::Object(_) => {
+                Err(fault(span, "invalid map key: not a scalar".to_owned()))
+            }
         }
     }
 }
@@ -201,14 +214,18 @@ fn float_key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<String
     if style != ScalarStyle::Plain || tag.is_some() {
         return None;
     }
-    match scalar::resolve(text) {
-        Scalar::Float(value) if value.is_finite() => Some(scalar::go_float(value)),
-        _ => None,
+    if let Scalar::Float(value) = scalar::resolve(text) {
+        return value.is_finite().then(|| scalar::go_float(value));
     }
+    None
 }
 
 fn fault(span: Span, message: String) -> Error {
-    Error { line: span.start.line().max(1), column: span.start.col() + 1, message }
+    Error {
+        line: span.start.line().max(1),
+        column: span.start.col() + 1,
+        message,
+    }
 }
 
 /// Whether too large a share of the decoded nodes came out of aliases; small documents may do as they like.
@@ -252,15 +269,28 @@ fn core_tag(tag: &Tag) -> Option<&str> {
     if tag.handle() == "tag:yaml.org,2002:" {
         return Some(tag.suffix());
     }
-    tag.core_suffix().or_else(|| tag.suffix().strip_prefix("tag:yaml.org,2002:").filter(|_| tag.handle().is_empty()))
+    tag.core_suffix().or_else(|| {
+        tag.suffix()
+            .strip_prefix("tag:yaml.org,2002:")
+            .filter(|_| tag.handle().is_empty())
+    })
 }
 
 fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let string = || Ok(Value::String(text.to_owned()));
     let Some(tag) = tag else {
-        return if style == ScalarStyle::Plain { resolved(scalar::resolve(text), text) } else { string() };
+        return if style == ScalarStyle::Plain {
+            resolved(scalar::resolve(text), text)
+        } else {
+            string()
+        };
     };
-    let wrong = |found: Scalar, wanted: &str| Err(format!("cannot decode !!{} `{text}` as a !!{wanted}", name_of(found)));
+    let wrong = |found: Scalar, wanted: &str| {
+        Err(format!(
+            "cannot decode !!{} `{text}` as a !!{wanted}",
+            name_of(found)
+        ))
+    };
     let found = scalar::resolve(text);
     match (core_tag(tag), found) {
         (Some("null"), Scalar::Null)

@@ -27,8 +27,12 @@ pub(super) fn resolve(text: &str) -> Scalar {
 fn word(text: &str) -> Scalar {
     match text {
         "~" | "null" | "Null" | "NULL" => Scalar::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
-        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            Scalar::Bool(true)
+        }
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            Scalar::Bool(false)
+        }
         _ => Scalar::Text,
     }
 }
@@ -45,7 +49,11 @@ fn dotted(text: &str) -> Scalar {
         *b != b'_'
             || (i > 0 && bytes[i - 1].is_ascii_digit() && bytes.get(i + 1).is_some_and(u8::is_ascii_digit))
     });
-    if placed { float(&text.replace('_', "")) } else { Scalar::Text }
+    if placed {
+        float(&text.replace('_', ""))
+    } else {
+        Scalar::Text
+    }
 }
 
 fn number(text: &str) -> Scalar {
@@ -57,7 +65,11 @@ fn number(text: &str) -> Scalar {
     if is_timestamp(text) {
         return Scalar::Timestamp;
     }
-    let plain = if text.contains('_') { text.replace('_', "") } else { text.to_owned() };
+    let plain = if text.contains('_') {
+        text.replace('_', "")
+    } else {
+        text.to_owned()
+    };
     integer(&plain).unwrap_or_else(|| float(&plain))
 }
 
@@ -142,7 +154,9 @@ fn timestamp(text: &str) -> Option<()> {
         return None;
     }
     if let Some(fraction) = rest.strip_prefix(['.', ',']) {
-        let end = fraction.find(|c: char| !c.is_ascii_digit()).unwrap_or(fraction.len());
+        let end = fraction
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(fraction.len());
         if end == 0 {
             return None;
         }
@@ -158,7 +172,9 @@ fn zone(text: &str) -> bool {
     if text == "Z" {
         return true;
     }
-    let Some(text) = text.strip_prefix(['+', '-']) else { return false };
+    let Some(text) = text.strip_prefix(['+', '-']) else {
+        return false;
+    };
     match text.split_once(':') {
         Some((hours, minutes)) => {
             let within = |s: &str, limit: u32| s.len() == 2 && s.parse::<u32>().is_ok_and(|n| n <= limit);
@@ -210,7 +226,7 @@ pub(super) fn go_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if exponent < -4 || exponent > 5 {
+    if !(-4..=5).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
     }

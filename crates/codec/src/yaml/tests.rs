@@ -15,7 +15,8 @@ fn agrees_with_recorded_answers() {
             assert_eq!(Some(to_string(&value)), answer, "{text}");
             continue;
         }
-        let read = parse_with(&text, Duplicates::LastWins).map(|found| found.into_iter().next().unwrap_or(Value::Null));
+        let read = parse_with(&text, Duplicates::LastWins)
+            .map(|found| found.into_iter().next().unwrap_or(Value::Null));
         match (read, answer) {
             (Ok(value), Some(answer)) => {
                 let mut want: Value = serde_json::from_str(&answer).unwrap();
@@ -35,7 +36,10 @@ fn reads_documents() {
     let text = "---\na: 1\n---\n# nothing\n---\nb: 2\n...\n---\nnull\n";
     assert_eq!(parse(text), Ok(vec![json!({"a": 1}), json!({"b": 2})]));
     assert_eq!(parse(""), Ok(vec![]));
-    assert_eq!(parse("{\"a\":1}{\"b\":\t2}"), Ok(vec![json!({"a": 1}), json!({"b": 2})]));
+    assert_eq!(
+        parse("{\"a\":1}{\"b\":\t2}"),
+        Ok(vec![json!({"a": 1}), json!({"b": 2})])
+    );
     assert_eq!(parse_one("a: 1\n---\nb: {"), Ok(json!({"a": 1})));
     assert_eq!(parse_one("\u{feff}a: 1\r\nb: 2\r\n"), Ok(json!({"a": 1, "b": 2})));
 }

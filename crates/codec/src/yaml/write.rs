@@ -15,7 +15,10 @@ const SIMPLE_KEY: usize = 128;
 
 /// Writes one document.
 pub(super) fn document(value: &Value) -> String {
-    let mut writer = Writer { out: String::new(), column: 0 };
+    let mut writer = Writer {
+        out: String::new(),
+        column: 0,
+    };
     writer.node(value, 0, Place::Root);
     writer.fresh_line();
     writer.out
@@ -174,7 +177,9 @@ impl Writer {
         while let Some(c) = chars.next() {
             if c == ' ' {
                 match fold_to {
-                    Some(indent) if !after_space && self.column > WIDTH && chars.peek() != Some(&' ') => self.fold(indent),
+                    Some(indent) if !after_space && self.column > WIDTH && chars.peek() != Some(&' ') => {
+                        self.fold(indent)
+                    }
                     _ => self.push(c),
                 }
                 after_space = true;
@@ -272,7 +277,11 @@ fn number_text(number: &Number) -> String {
         Some(value) if number.is_f64() => {
             let whole = format!("{value}");
             let fits = value.fract() == 0.0 && (whole.parse::<i64>().is_ok() || whole.parse::<u64>().is_ok());
-            if fits && whole != "-0" { whole } else { scalar::go_float(value) }
+            if fits && whole != "-0" {
+                whole
+            } else {
+                scalar::go_float(value)
+            }
         }
         _ => number.to_string(),
     }
@@ -340,7 +349,9 @@ impl Analysis {
                 '#' => blank_before,
                 ':' => blank_after,
                 '-' | '?' => before.is_none() && blank_after,
-                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => before.is_none(),
+                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => {
+                    before.is_none()
+                }
                 _ => false,
             };
             special |= !printable(c) || matches!(c, '\u{2028}' | '\u{2029}');
@@ -363,7 +374,11 @@ impl Analysis {
 
 fn style(text: &str, analysis: &Analysis, simple_key: bool) -> Style {
     if text.contains('\n') {
-        return if analysis.literal && !simple_key { Style::Literal } else { Style::Double };
+        return if analysis.literal && !simple_key {
+            Style::Literal
+        } else {
+            Style::Double
+        };
     }
     if scalar::resolve(text) != Scalar::Text || scalar::is_base_60(text) {
         return Style::Double;
@@ -389,13 +404,19 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
     // zeros count only within a number: there a preceding digit keeps its weight
     let within = (a[at] == '0' || b[at] == '0')
-        && a[..at].iter().rev().take_while(|c| c.is_numeric()).any(|c| *c != '0');
+        && a[..at]
+            .iter()
+            .rev()
+            .take_while(|c| c.is_numeric())
+            .any(|c| *c != '0');
     let run = |text: &[char]| {
         let digits = text[at..].iter().take_while(|c| c.is_ascii_digit());
         let mut value = u128::from(within);
         let mut length = 0usize;
         for digit in digits {
-            value = value.saturating_mul(10).saturating_add(u128::from(u32::from(*digit) - u32::from('0')));
+            value = value
+                .saturating_mul(10)
+                .saturating_add(u128::from(u32::from(*digit) - u32::from('0')));
             length += 1;
         }
         (value, length)

@@ -57,7 +57,9 @@ impl Resource {
     /// A subresource by name.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|subresource| subresource.name == name)
+        self.subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
     }
 }
 
@@ -70,19 +72,26 @@ pub fn resources() -> &'static [Resource] {
 /// One resource by group, version and plural name.
 #[must_use]
 pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    resources().iter().find(|found| found.group == group && found.version == version && found.plural == plural)
+    resources()
+        .iter()
+        .find(|found| found.group == group && found.version == version && found.plural == plural)
 }
 
 /// The resource whose objects have a kind.
 #[must_use]
 pub fn resource_of_kind(gvk: &crate::Gvk) -> Option<&'static Resource> {
-    resources().iter().find(|found| found.group == gvk.group && found.version == gvk.version && found.kind == gvk.kind)
+    resources()
+        .iter()
+        .find(|found| found.group == gvk.group && found.version == gvk.version && found.kind == gvk.kind)
 }
 
 /// The built-in groups with their versions, in the order of discovery; core has the empty group.
 #[must_use]
 pub fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut found: Vec<(&str, &str)> = resources().iter().map(|found| (found.group, found.version)).collect();
+    let mut found: Vec<(&str, &str)> = resources()
+        .iter()
+        .map(|found| (found.group, found.version))
+        .collect();
     found.dedup();
     found
 }
@@ -127,11 +136,21 @@ fn subresource(text: &'static str, group: &'static str, version: &'static str) -
         }
         None => (group, version, full),
     };
-    Subresource { name, group, version, kind, verbs: verbs(letters) }
+    Subresource {
+        name,
+        group,
+        version,
+        kind,
+        verbs: verbs(letters),
+    }
 }
 
 fn list(text: &'static str) -> Vec<&'static str> {
-    if text == "-" { Vec::new() } else { text.split(',').collect() }
+    if text == "-" {
+        Vec::new()
+    } else {
+        text.split(',').collect()
+    }
 }
 
 fn verbs(letters: &str) -> Vec<&'static str> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::schema::{Additional, Kind, Link, ListType, PatchStrategy, Schema};
 use crate::Gvk;
+use crate::schema::{Additional, Kind, Link, ListType, PatchStrategy, Schema};
 
 /// What `cargo xtask codegen types` wrote; its head explains the form.
 const TEXT: &str = include_str!("types.txt");
@@ -176,7 +176,12 @@ impl Library {
             lines.push(Line { alias, package, text });
         }
         let cells = lines.iter().map(|_| OnceLock::new()).collect();
-        Self { lines, by_alias, kinds, cells }
+        Self {
+            lines,
+            by_alias,
+            kinds,
+            cells,
+        }
     }
 
     /// Reads a type's line.
@@ -188,7 +193,11 @@ impl Library {
                 Shape::Plain(plain) => Body::Plain(plain),
                 Shape::List(_) | Shape::Map(_) | Shape::Type(_) => Body::Plain(Plain::Anything),
             },
-            None => Body::Fields(rest.split(' ').filter_map(|text| self.field(line.alias, text)).collect()),
+            None => Body::Fields(
+                rest.split(' ')
+                    .filter_map(|text| self.field(line.alias, text))
+                    .collect(),
+            ),
         };
         TypeDef {
             full_name: self.full_name(index),
@@ -215,7 +224,9 @@ impl Library {
         };
         for fact in parts {
             match fact.split_once('=') {
-                Some(("E", values)) => field.allowed = values.split(',').map(|value| value.replace('~', " ")).collect(),
+                Some(("E", values)) => {
+                    field.allowed = values.split(',').map(|value| value.replace('~', " ")).collect()
+                }
                 Some(("D", value)) => field.default = Some(value),
                 Some(("L", list)) => {
                     let mut words = list.split(',');
@@ -252,7 +263,10 @@ impl Library {
             name => {
                 let key = name.split_once('/').unwrap_or((alias, name));
                 // a test proves that the table names only types that it holds
-                return self.by_alias.get(&key).map_or(Shape::Plain(Plain::Anything), |index| Shape::Type(*index));
+                return self
+                    .by_alias
+                    .get(&key)
+                    .map_or(Shape::Plain(Plain::Anything), |index| Shape::Type(*index));
             }
         })
     }
@@ -262,14 +276,24 @@ impl Library {
         let mut node = match define.body {
             Body::Plain(plain) => plain_schema(plain),
             Body::Fields(fields) => {
-                let mut node = Schema { kind: Kind::Object, nullable: true, ..Schema::default() };
+                let mut node = Schema {
+                    kind: Kind::Object,
+                    nullable: true,
+                    ..Schema::default()
+                };
                 let type_name = name_of(self.line(index).text);
-                let required: Vec<SmolStr> =
-                    fields.iter().filter(|field| is_asked(type_name, field)).map(|field| field.name.into()).collect();
+                let required: Vec<SmolStr> = fields
+                    .iter()
+                    .filter(|field| is_asked(type_name, field))
+                    .map(|field| field.name.into())
+                    .collect();
                 if !required.is_empty() {
                     node.rules_mut().required = required;
                 }
-                node.properties = fields.iter().map(|field| (field.name.into(), field_link(field))).collect();
+                node.properties = fields
+                    .iter()
+                    .map(|field| (field.name.into(), field_link(field)))
+                    .collect();
                 node
             }
         };
@@ -281,15 +305,23 @@ impl Library {
 
 /// Whether a server refuses an object without the field.
 fn is_asked(type_name: &str, field: &Field) -> bool {
-    let reported = ["Status", "Condition", "List"].iter().any(|end| type_name.ends_with(end));
-    if !field.required || reported || REPORTED.contains(&type_name) && field.name != "kind" && field.name != "name" {
+    let reported = ["Status", "Condition", "List"]
+        .iter()
+        .any(|end| type_name.ends_with(end));
+    if !field.required
+        || reported
+        || REPORTED.contains(&type_name) && field.name != "kind" && field.name != "name"
+    {
         return false;
     }
     match &field.shape {
         Shape::Plain(Plain::Text | Plain::Base64 | Plain::Quantity | Plain::IntOrString) => true,
         Shape::Plain(_) | Shape::Map(_) => false,
         Shape::List(_) => type_name == "PodSpec" && field.name == "containers",
-        Shape::Type(index) => !matches!(name_of(Library::get().line(*index).text), "Time" | "MicroTime" | "ObjectMeta"),
+        Shape::Type(index) => !matches!(
+            name_of(Library::get().line(*index).text),
+            "Time" | "MicroTime" | "ObjectMeta"
+        ),
     }
 }
 
@@ -332,13 +364,17 @@ fn shape_schema(shape: &Shape, allowed: &[String]) -> Schema {
         Shape::Plain(plain) => {
             let mut node = plain_schema(*plain);
             if !allowed.is_empty() {
-                node.rules_mut().allowed = Some(allowed.iter().map(|value| Value::from(value.as_str())).collect());
+                node.rules_mut().allowed =
+                    Some(allowed.iter().map(|value| Value::from(value.as_str())).collect());
             }
             node
         }
-        Shape::List(inner) => {
-            Schema { kind: Kind::Array, nullable: true, items: Some(shape_link(inner, allowed)), ..Schema::default() }
-        }
+        Shape::List(inner) => Schema {
+            kind: Kind::Array,
+            nullable: true,
+            items: Some(shape_link(inner, allowed)),
+            ..Schema::default()
+        },
         Shape::Map(inner) => Schema {
             kind: Kind::Object,
             nullable: true,
@@ -364,10 +400,18 @@ fn field_link(field: &Field) -> Link {
         Some(_) => Some(ListType::Atomic),
         None => node.list_type,
     };
-    node.list_map_keys = field.list_map_keys.iter().map(|key| SmolStr::new_static(key)).collect();
+    node.list_map_keys = field
+        .list_map_keys
+        .iter()
+        .map(|key| SmolStr::new_static(key))
+        .collect();
     node.atomic_map |= field.atomic_map;
-    node.default = field.default.map(|text| Arc::new(default_value(&field.shape, text)));
-    node.patch_strategy = field.patch_strategy.map_or(PatchStrategy::Unset, PatchStrategy::parse);
+    node.default = field
+        .default
+        .map(|text| Arc::new(default_value(&field.shape, text)));
+    node.patch_strategy = field
+        .patch_strategy
+        .map_or(PatchStrategy::Unset, PatchStrategy::parse);
     node.patch_merge_key = field.patch_merge_key.map(SmolStr::new_static);
     Link::of(node)
 }

@@ -36,11 +36,23 @@ pub(super) fn schemas(kind: &CustomKind<'_>, dialect: Dialect, into: &mut Map<St
     let mut list = Map::new();
     list.insert("type".to_owned(), json!("object"));
     list.insert("required".to_owned(), json!(["items"]));
-    list.insert("properties".to_owned(), json!({"items": {"type": "array", "items": dialect.reference(&name)}}));
+    list.insert(
+        "properties".to_owned(),
+        json!({"items": {"type": "array", "items": dialect.reference(&name)}}),
+    );
     add_object_fields(&mut list, dialect, LIST_META);
-    list.insert("description".to_owned(), json!(format!("{} is a list of {}", kind.list_kind, kind.kind)));
-    list.insert("x-kubernetes-group-version-kind".to_owned(), gvk(kind, kind.list_kind));
-    into.insert(type_name(kind.group, kind.version, kind.list_kind), Value::Object(list));
+    list.insert(
+        "description".to_owned(),
+        json!(format!("{} is a list of {}", kind.list_kind, kind.kind)),
+    );
+    list.insert(
+        "x-kubernetes-group-version-kind".to_owned(),
+        gvk(kind, kind.list_kind),
+    );
+    into.insert(
+        type_name(kind.group, kind.version, kind.list_kind),
+        Value::Object(list),
+    );
     into.insert(name, Value::Object(schema));
 }
 
@@ -51,7 +63,9 @@ fn gvk(kind: &CustomKind<'_>, name: &str) -> Value {
 /// Says what `apiVersion`, `kind` and `metadata` are.
 fn add_object_fields(schema: &mut Map<String, Value>, dialect: Dialect, meta: &str) {
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
-    let Some(properties) = properties.as_object_mut() else { return };
+    let Some(properties) = properties.as_object_mut() else {
+        return;
+    };
     properties.insert(
         "apiVersion".to_owned(),
         json!({"type": "string", "description": "The group and version whose form the object has."}),
@@ -73,19 +87,27 @@ fn add_object_fields(schema: &mut Map<String, Value>, dialect: Dialect, meta: &s
 fn each_inner(schema: &mut Map<String, Value>, mut found: impl FnMut(&mut Map<String, Value>)) {
     for key in ["properties", "patternProperties", "definitions"] {
         if let Some(Value::Object(inner)) = schema.get_mut(key) {
-            inner.values_mut().filter_map(Value::as_object_mut).for_each(&mut found);
+            inner
+                .values_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(&mut found);
         }
     }
     for key in ["items", "additionalProperties", "not"] {
         match schema.get_mut(key) {
             Some(Value::Object(inner)) => found(inner),
-            Some(Value::Array(list)) => list.iter_mut().filter_map(Value::as_object_mut).for_each(&mut found),
+            Some(Value::Array(list)) => list
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(&mut found),
             _ => {}
         }
     }
     for key in ["allOf", "anyOf", "oneOf"] {
         if let Some(Value::Array(list)) = schema.get_mut(key) {
-            list.iter_mut().filter_map(Value::as_object_mut).for_each(&mut found);
+            list.iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(&mut found);
         }
     }
 }
@@ -101,8 +123,15 @@ fn embed(schema: &mut Map<String, Value>, depth: usize) {
 
 /// Leaves out what OpenAPI v2 cannot say, and what its readers would take too narrowly.
 fn simplify(schema: &mut Map<String, Value>, depth: usize) {
-    const SAID_ONLY_IN_V3: [&str; 7] =
-        ["allOf", "anyOf", "oneOf", "not", "nullable", "default", "x-kubernetes-validations"];
+    const SAID_ONLY_IN_V3: [&str; 7] = [
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "nullable",
+        "default",
+        "x-kubernetes-validations",
+    ];
     let Some(depth) = depth.checked_sub(1) else {
         schema.clear();
         return;

@@ -59,7 +59,11 @@ impl Dialect {
 /// The path of a group version's document and of its URLs: `api/v1`, `apis/apps/v1`.
 #[must_use]
 pub fn path_of(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
 }
 
 /// The answer to `/openapi/v3`: for each document its path (see [`path_of`]) and a hash that changes with it.
@@ -67,7 +71,10 @@ pub fn path_of(group: &str, version: &str) -> String {
 pub fn v3_index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     let mut paths = Map::new();
     for (path, hash) in documents {
-        paths.insert(path.to_owned(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
+        paths.insert(
+            path.to_owned(),
+            json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}),
+        );
     }
     json!({ "paths": paths })
 }
@@ -107,8 +114,14 @@ pub fn v2(custom: &[CustomKind<'_>]) -> Value {
 }
 
 fn served(custom: &[CustomKind<'_>], wanted: impl Fn(&str, &str) -> bool) -> Vec<Served> {
-    let builtin = builtin::resources().iter().filter(|found| wanted(found.group, found.version)).map(Served::builtin);
-    let custom = custom.iter().filter(|found| wanted(found.group, found.version)).map(Served::custom);
+    let builtin = builtin::resources()
+        .iter()
+        .filter(|found| wanted(found.group, found.version))
+        .map(Served::builtin);
+    let custom = custom
+        .iter()
+        .filter(|found| wanted(found.group, found.version))
+        .map(Served::custom);
     builtin.chain(custom).collect()
 }
 
@@ -135,7 +148,10 @@ fn document(
         schemas.add(name);
     }
     let mut schemas = schemas.finish();
-    for kind in custom.iter().filter(|kind| versions.contains(&(kind.group, kind.version))) {
+    for kind in custom
+        .iter()
+        .filter(|kind| versions.contains(&(kind.group, kind.version)))
+    {
         custom::schemas(kind, dialect, &mut schemas);
     }
     (paths, schemas)

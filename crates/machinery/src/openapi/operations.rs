@@ -41,13 +41,20 @@ const DELETE: [Parameter; 5] = [
     ("orphanDependents", "boolean"),
     ("propagationPolicy", "string"),
 ];
-const WRITE: [Parameter; 3] = [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const WRITE: [Parameter; 3] = [
+    ("dryRun", "string"),
+    ("fieldManager", "string"),
+    ("fieldValidation", "string"),
+];
 const FORCE: Parameter = ("force", "boolean");
 
 const JSON_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const PATCH_TYPES: [&str; 3] =
-    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+const PATCH_TYPES: [&str; 3] = [
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// A resource to write the paths of.
@@ -78,7 +85,9 @@ impl Served {
     pub(super) fn builtin(resource: &Resource) -> Self {
         let type_of = |group: &str, version: &str, kind: &str| {
             let library = Library::get();
-            library.kind(group, version, kind).map(|index| library.full_name(index))
+            library
+                .kind(group, version, kind)
+                .map(|index| library.full_name(index))
         };
         let own = |kind: &str| type_of(resource.group, resource.version, kind).unwrap_or_default();
         let subresources = resource.subresources.iter().map(|sub| Sub {
@@ -104,17 +113,28 @@ impl Served {
     /// A custom resource.
     pub(super) fn custom(kind: &CustomKind<'_>) -> Self {
         let type_name = custom::type_name(kind.group, kind.version, kind.kind);
-        let gvk = |group: &str, version: &str, kind: &str| (group.to_owned(), version.to_owned(), kind.to_owned());
+        let gvk =
+            |group: &str, version: &str, kind: &str| (group.to_owned(), version.to_owned(), kind.to_owned());
         let mut subresources = Vec::new();
         let verbs = vec!["get", "patch", "update"];
         if kind.scale {
             let name = "io.k8s.api.autoscaling.v1.Scale".to_owned();
             let gvk = gvk("autoscaling", "v1", "Scale");
-            subresources.push(Sub { name: "scale".to_owned(), gvk, verbs: verbs.clone(), type_name: Some(name) });
+            subresources.push(Sub {
+                name: "scale".to_owned(),
+                gvk,
+                verbs: verbs.clone(),
+                type_name: Some(name),
+            });
         }
         if kind.status {
             let gvk = gvk(kind.group, kind.version, kind.kind);
-            subresources.push(Sub { name: "status".to_owned(), gvk, verbs, type_name: Some(type_name.clone()) });
+            subresources.push(Sub {
+                name: "status".to_owned(),
+                gvk,
+                verbs,
+                type_name: Some(type_name.clone()),
+            });
         }
         Self {
             group: kind.group.to_owned(),
@@ -123,7 +143,16 @@ impl Served {
             kind: kind.kind.to_owned(),
             namespaced: kind.namespaced,
             custom: true,
-            verbs: vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            verbs: vec![
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ],
             type_name,
             list_type_name: custom::type_name(kind.group, kind.version, kind.list_kind),
             subresources,
@@ -133,25 +162,54 @@ impl Served {
     /// The names of the types that its operations refer to.
     pub(super) fn types(&self) -> impl Iterator<Item = &str> {
         let own = [self.type_name.as_str(), self.list_type_name.as_str()];
-        own.into_iter().chain(self.subresources.iter().filter_map(|sub| sub.type_name.as_deref()))
+        own.into_iter().chain(
+            self.subresources
+                .iter()
+                .filter_map(|sub| sub.type_name.as_deref()),
+        )
     }
 }
 
 /// The group version's own path, which lists its resources.
 pub(super) fn group_version(group: &str, version: &str, dialect: Dialect) -> (String, Value) {
-    let writer = Writer { dialect, custom: false, tag: tag(group, version) };
+    let writer = Writer {
+        dialect,
+        custom: false,
+        tag: tag(group, version),
+    };
     let name = camel(group, version);
     let list = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
-    let mut operation = writer.operation(&format!("get{name}APIResources"), &[], None, &["200"], Some(list), &[]);
+    let mut operation = writer.operation(
+        &format!("get{name}APIResources"),
+        &[],
+        None,
+        &["200"],
+        Some(list),
+        &[],
+    );
     operation.insert("description".to_owned(), json!("get available resources"));
-    (format!("/{}/", path_of(group, version)), json!({"get": operation}))
+    (
+        format!("/{}/", path_of(group, version)),
+        json!({"get": operation}),
+    )
 }
 
 /// Adds all paths of a resource.
 pub(super) fn paths(resource: &Served, dialect: Dialect, into: &mut Map<String, Value>) {
-    let one = Item { resource, writer: Writer { dialect, custom: resource.custom, tag: tag(&resource.group, &resource.version) } };
+    let one = Item {
+        resource,
+        writer: Writer {
+            dialect,
+            custom: resource.custom,
+            tag: tag(&resource.group, &resource.version),
+        },
+    };
     let base = format!("/{}", path_of(&resource.group, &resource.version));
-    let home = if resource.namespaced { format!("{base}/namespaces/{{namespace}}") } else { base.clone() };
+    let home = if resource.namespaced {
+        format!("{base}/namespaces/{{namespace}}")
+    } else {
+        base.clone()
+    };
     let mut add = |path: String, mut operations: Map<String, Value>| {
         if !operations.is_empty() {
             operations.insert("parameters".to_owned(), one.writer.path_parameters(&path));
@@ -166,7 +224,10 @@ pub(super) fn paths(resource: &Served, dialect: Dialect, into: &mut Map<String, 
     add(format!("{home}/{plural}"), one.collection());
     add(format!("{home}/{plural}/{{name}}"), one.item());
     for sub in &resource.subresources {
-        add(format!("{home}/{plural}/{{name}}/{}", sub.name), one.subresource(sub));
+        add(
+            format!("{home}/{plural}/{{name}}/{}", sub.name),
+            one.subresource(sub),
+        );
     }
 }
 
@@ -177,7 +238,13 @@ struct Item<'a> {
 
 impl Item<'_> {
     fn id(&self, verb: &str, middle: &str, end: &str) -> String {
-        let Served { group, version, kind, namespaced, .. } = self.resource;
+        let Served {
+            group,
+            version,
+            kind,
+            namespaced,
+            ..
+        } = self.resource;
         let namespaced = if *namespaced { "Namespaced" } else { "" };
         format!("{verb}{}{middle}{namespaced}{kind}{end}", camel(group, version))
     }
@@ -194,14 +261,18 @@ impl Item<'_> {
     }
 
     fn list(&self, all_namespaces: bool) -> Value {
-        let Served { group, version, kind, .. } = self.resource;
+        let Served {
+            group, version, kind, ..
+        } = self.resource;
         let id = if all_namespaces {
             format!("list{}{kind}ForAllNamespaces", camel(group, version))
         } else {
             self.id("list", "", "")
         };
         let list_type = Some(self.resource.list_type_name.as_str());
-        let operation = self.writer.operation(&id, &LIST, None, &["200"], list_type, &self.writer.watched());
+        let operation = self
+            .writer
+            .operation(&id, &LIST, None, &["200"], list_type, &self.writer.watched());
         Self::with_kind(operation, "list", self.gvk())
     }
 
@@ -213,17 +284,32 @@ impl Item<'_> {
             operations.insert("get".to_owned(), self.list(false));
         }
         if has("create") {
-            operations.insert("post".to_owned(), self.create(&self.id("create", "", ""), own, self.gvk()));
+            operations.insert(
+                "post".to_owned(),
+                self.create(&self.id("create", "", ""), own, self.gvk()),
+            );
         }
         if has("deletecollection") {
-            let mut parameters: Vec<Parameter> =
-                LIST.into_iter().filter(|(name, _)| !matches!(*name, "watch" | "allowWatchBookmarks")).collect();
+            let mut parameters: Vec<Parameter> = LIST
+                .into_iter()
+                .filter(|(name, _)| !matches!(*name, "watch" | "allowWatchBookmarks"))
+                .collect();
             parameters.extend(DELETE);
             parameters.sort_unstable();
             let id = self.id("delete", "Collection", "");
             let body = Some((DELETE_OPTIONS, false));
-            let operation = self.writer.operation(&id, &parameters, body, &["200"], Some(STATUS), &self.writer.types());
-            operations.insert("delete".to_owned(), Self::with_kind(operation, "deletecollection", self.gvk()));
+            let operation = self.writer.operation(
+                &id,
+                &parameters,
+                body,
+                &["200"],
+                Some(STATUS),
+                &self.writer.types(),
+            );
+            operations.insert(
+                "delete".to_owned(),
+                Self::with_kind(operation, "deletecollection", self.gvk()),
+            );
         }
         operations
     }
@@ -233,21 +319,35 @@ impl Item<'_> {
         let own = self.resource.type_name.as_str();
         let mut operations = Map::new();
         if has("get") {
-            operations.insert("get".to_owned(), self.get(&self.id("read", "", ""), own, self.gvk()));
+            operations.insert(
+                "get".to_owned(),
+                self.get(&self.id("read", "", ""), own, self.gvk()),
+            );
         }
         if has("update") {
-            operations.insert("put".to_owned(), self.update(&self.id("replace", "", ""), own, self.gvk()));
+            operations.insert(
+                "put".to_owned(),
+                self.update(&self.id("replace", "", ""), own, self.gvk()),
+            );
         }
         if has("patch") {
-            operations.insert("patch".to_owned(), self.patch(&self.id("patch", "", ""), own, self.gvk()));
+            operations.insert(
+                "patch".to_owned(),
+                self.patch(&self.id("patch", "", ""), own, self.gvk()),
+            );
         }
         if has("delete") {
             let id = self.id("delete", "", "");
             // some objects answer with themselves, as pods do
             let body = Some((DELETE_OPTIONS, false));
             let codes = ["200", "202"];
-            let operation = self.writer.operation(&id, &DELETE, body, &codes, Some(STATUS), &self.writer.types());
-            operations.insert("delete".to_owned(), Self::with_kind(operation, "delete", self.gvk()));
+            let operation =
+                self.writer
+                    .operation(&id, &DELETE, body, &codes, Some(STATUS), &self.writer.types());
+            operations.insert(
+                "delete".to_owned(),
+                Self::with_kind(operation, "delete", self.gvk()),
+            );
         }
         operations
     }
@@ -256,18 +356,33 @@ impl Item<'_> {
         let codes = ["200", "201", "202"];
         let types = self.writer.types();
         let body = Some((type_name, true));
-        Self::with_kind(self.writer.operation(id, &WRITE, body, &codes, Some(type_name), &types), "post", gvk)
+        Self::with_kind(
+            self.writer
+                .operation(id, &WRITE, body, &codes, Some(type_name), &types),
+            "post",
+            gvk,
+        )
     }
 
     fn get(&self, id: &str, type_name: &str, gvk: (&str, &str, &str)) -> Value {
         let types = self.writer.types();
-        Self::with_kind(self.writer.operation(id, &[], None, &["200"], Some(type_name), &types), "get", gvk)
+        Self::with_kind(
+            self.writer
+                .operation(id, &[], None, &["200"], Some(type_name), &types),
+            "get",
+            gvk,
+        )
     }
 
     fn update(&self, id: &str, type_name: &str, gvk: (&str, &str, &str)) -> Value {
         let types = self.writer.types();
         let body = Some((type_name, true));
-        Self::with_kind(self.writer.operation(id, &WRITE, body, &["200", "201"], Some(type_name), &types), "put", gvk)
+        Self::with_kind(
+            self.writer
+                .operation(id, &WRITE, body, &["200", "201"], Some(type_name), &types),
+            "put",
+            gvk,
+        )
     }
 
     fn patch(&self, id: &str, type_name: &str, gvk: (&str, &str, &str)) -> Value {
@@ -275,7 +390,9 @@ impl Item<'_> {
         let parameters = [dry_run, manager, validation, FORCE];
         let types = self.writer.types();
         let body = Some((PATCH, true));
-        let operation = self.writer.operation(id, &parameters, body, &["200", "201"], Some(type_name), &types);
+        let operation =
+            self.writer
+                .operation(id, &parameters, body, &["200", "201"], Some(type_name), &types);
         Self::with_kind(operation, "patch", gvk)
     }
 
@@ -295,7 +412,11 @@ impl Item<'_> {
             let operation = match &sub.type_name {
                 None => {
                     let id = self.id("connect", &capital(method), &end);
-                    Self::with_kind(self.writer.operation(&id, &[], None, &["200"], None, &["*/*"]), "connect", gvk)
+                    Self::with_kind(
+                        self.writer.operation(&id, &[], None, &["200"], None, &["*/*"]),
+                        "connect",
+                        gvk,
+                    )
                 }
                 Some(name) => {
                     let id = self.id(word, "", &end);
@@ -343,7 +464,9 @@ impl Writer {
     fn query(&self, (name, kind): Parameter) -> Value {
         match self.dialect {
             Dialect::V2 => json!({"in": "query", "name": name, "type": kind, "uniqueItems": true}),
-            Dialect::V3 => json!({"in": "query", "name": name, "schema": {"type": kind, "uniqueItems": true}}),
+            Dialect::V3 => {
+                json!({"in": "query", "name": name, "schema": {"type": kind, "uniqueItems": true}})
+            }
         }
     }
 
@@ -373,14 +496,22 @@ impl Writer {
         let mut operation = Map::new();
         operation.insert("operationId".to_owned(), json!(id));
         operation.insert("tags".to_owned(), json!([self.tag]));
-        let mut parameters: Vec<Value> = parameters.iter().map(|parameter| self.query(*parameter)).collect();
-        let types = if types.is_empty() { self.types() } else { types.to_vec() };
+        let mut parameters: Vec<Value> = parameters
+            .iter()
+            .map(|parameter| self.query(*parameter))
+            .collect();
+        let types = if types.is_empty() {
+            self.types()
+        } else {
+            types.to_vec()
+        };
         let schema = answer.map(|name| self.dialect.reference(name));
         let is_patch = body.is_some_and(|(name, _)| name == PATCH);
         match self.dialect {
             Dialect::V2 => {
                 if let Some((name, required)) = body {
-                    let mut parameter = json!({"in": "body", "name": "body", "schema": self.dialect.reference(name)});
+                    let mut parameter =
+                        json!({"in": "body", "name": "body", "schema": self.dialect.reference(name)});
                     if required {
                         parameter["required"] = json!(true);
                     }
@@ -394,7 +525,8 @@ impl Writer {
             Dialect::V3 => {
                 if let Some((name, required)) = body {
                     let consumed = if is_patch { self.patch_types() } else { vec!["*/*"] };
-                    let mut request = json!({"content": self.content(&consumed, Some(&self.dialect.reference(name)))});
+                    let mut request =
+                        json!({"content": self.content(&consumed, Some(&self.dialect.reference(name)))});
                     if required {
                         request["required"] = json!(true);
                     }
@@ -435,15 +567,25 @@ impl Writer {
 
     fn content(&self, types: &[&str], schema: Option<&Value>) -> Value {
         let schema = schema.cloned().unwrap_or_else(|| json!({"type": "string"}));
-        let content = types.iter().map(|name| ((*name).to_owned(), json!({"schema": schema})));
+        let content = types
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({"schema": schema})));
         Value::Object(content.collect())
     }
 }
 
 /// `rbac.authorization.k8s.io`, `v1` as `RbacAuthorizationV1`.
 fn camel(group: &str, version: &str) -> String {
-    let group = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io") };
-    group.split(['.', '-']).map(capital).chain([capital(version)]).collect()
+    let group = if group.is_empty() {
+        "core"
+    } else {
+        group.trim_end_matches(".k8s.io")
+    };
+    group
+        .split(['.', '-'])
+        .map(capital)
+        .chain([capital(version)])
+        .collect()
 }
 
 /// `rbac.authorization.k8s.io`, `v1` as `rbacAuthorization_v1`.
@@ -451,7 +593,11 @@ fn tag(group: &str, version: &str) -> String {
     let name = camel(group, "");
     let mut chars = name.chars();
     let first = chars.next().map(|c| c.to_ascii_lowercase());
-    format!("{}{}_{version}", first.map(String::from).unwrap_or_default(), chars.as_str())
+    format!(
+        "{}{}_{version}",
+        first.map(String::from).unwrap_or_default(),
+        chars.as_str()
+    )
 }
 
 fn capital(word: &str) -> String {

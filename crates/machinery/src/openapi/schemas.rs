@@ -16,7 +16,11 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, wanted: Vec::new(), seen: BTreeSet::new() }
+        Self {
+            dialect,
+            wanted: Vec::new(),
+            seen: BTreeSet::new(),
+        }
     }
 
     /// Adds a type by name; what is no built-in type is passed over.
@@ -60,13 +64,24 @@ impl Schemas {
 fn type_schema(define: &TypeDef, dialect: Dialect) -> Value {
     let mut schema = match &define.body {
         // the type of free objects says so, though anything is taken
-        Body::Plain(Plain::Anything) if define.full_name.ends_with(".RawExtension") => object([("type", json!("object"))]),
+        Body::Plain(Plain::Anything) if define.full_name.ends_with(".RawExtension") => {
+            object([("type", json!("object"))])
+        }
         Body::Plain(plain) => plain_schema(*plain, dialect),
         Body::Fields(fields) => {
-            let properties: Map<String, Value> =
-                fields.iter().map(|field| (field.name.to_owned(), field_schema(field, dialect))).collect();
-            let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-            let mut schema = object([("type", json!("object")), ("properties", Value::Object(properties))]);
+            let properties: Map<String, Value> = fields
+                .iter()
+                .map(|field| (field.name.to_owned(), field_schema(field, dialect)))
+                .collect();
+            let required: Vec<&str> = fields
+                .iter()
+                .filter(|field| field.required)
+                .map(|field| field.name)
+                .collect();
+            let mut schema = object([
+                ("type", json!("object")),
+                ("properties", Value::Object(properties)),
+            ]);
             if !required.is_empty() {
                 schema.insert("required".to_owned(), json!(required));
             }
@@ -88,7 +103,10 @@ fn type_schema(define: &TypeDef, dialect: Dialect) -> Value {
 }
 
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    entries
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn plain_schema(plain: Plain, dialect: Dialect) -> Map<String, Value> {
@@ -104,7 +122,9 @@ fn plain_schema(plain: Plain, dialect: Dialect) -> Map<String, Value> {
         (Plain::Anything, _) => return Map::new(),
         (Plain::Quantity, Dialect::V2) => ("string", ""),
         (Plain::IntOrString, Dialect::V2) => ("string", "int-or-string"),
-        (Plain::Quantity, Dialect::V3) => return object([("oneOf", json!([{"type": "string"}, {"type": "number"}]))]),
+        (Plain::Quantity, Dialect::V3) => {
+            return object([("oneOf", json!([{"type": "string"}, {"type": "number"}]))]);
+        }
         (Plain::IntOrString, Dialect::V3) => {
             let one_of = json!([{"type": "integer"}, {"type": "string"}]);
             return object([("format", json!("int-or-string")), ("oneOf", one_of)]);
@@ -155,10 +175,19 @@ fn field_schema(field: &Field, dialect: Dialect) -> Value {
     fact("default", default.map(|text| default_value(&field.shape, text)));
     fact("x-kubernetes-list-type", field.list_type.map(Value::from));
     let keys = &field.list_map_keys;
-    fact("x-kubernetes-list-map-keys", (!keys.is_empty()).then(|| json!(keys)));
+    fact(
+        "x-kubernetes-list-map-keys",
+        (!keys.is_empty()).then(|| json!(keys)),
+    );
     fact("x-kubernetes-map-type", field.atomic_map.then(|| json!("atomic")));
-    fact("x-kubernetes-patch-strategy", field.patch_strategy.map(Value::from));
-    fact("x-kubernetes-patch-merge-key", field.patch_merge_key.map(Value::from));
+    fact(
+        "x-kubernetes-patch-strategy",
+        field.patch_strategy.map(Value::from),
+    );
+    fact(
+        "x-kubernetes-patch-merge-key",
+        field.patch_merge_key.map(Value::from),
+    );
     // in v3 nothing may stand beside a reference
     if dialect == Dialect::V3 && !facts.is_empty() && schema.contains_key("$ref") {
         schema = object([("allOf", json!([schema]))]);

@@ -34,7 +34,9 @@ fn assert_closed(document: &Value, schemas: &Value, prefix: &str) {
     each(document, &mut found);
     assert!(!found.is_empty());
     for reference in found {
-        let name = reference.strip_prefix(prefix).unwrap_or_else(|| panic!("{reference}"));
+        let name = reference
+            .strip_prefix(prefix)
+            .unwrap_or_else(|| panic!("{reference}"));
         assert!(schemas.get(name).is_some(), "{reference}");
     }
 }
@@ -43,7 +45,11 @@ fn assert_closed(document: &Value, schemas: &Value, prefix: &str) {
 fn documents_hold_all_that_they_refer_to() {
     for (group, version) in builtin::group_versions() {
         let document = v3(group, version, &[]);
-        assert_closed(&document, &document["components"]["schemas"], "#/components/schemas/");
+        assert_closed(
+            &document,
+            &document["components"]["schemas"],
+            "#/components/schemas/",
+        );
     }
     let schema = json!({"type": "object"});
     let document = v2(&[subscription(&schema)]);
@@ -55,12 +61,20 @@ fn patches_can_ask_for_field_validation() {
     // this is what kubectl looks for before it lets the server validate
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
     let custom = [subscription(&schema)];
-    for (group, version, kind) in [("apps", "v1", "Deployment"), ("apps.clusternet.io", "v1alpha1", "Subscription")] {
+    for (group, version, kind) in [
+        ("apps", "v1", "Deployment"),
+        ("apps.clusternet.io", "v1alpha1", "Subscription"),
+    ] {
         let document = v3(group, version, &custom);
         let paths = document["paths"].as_object().unwrap();
         let found = paths.values().any(|path| {
-            path["patch"]["x-kubernetes-group-version-kind"] == json!({"group": group, "version": version, "kind": kind})
-                && path["patch"]["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "fieldValidation")
+            path["patch"]["x-kubernetes-group-version-kind"]
+                == json!({"group": group, "version": version, "kind": kind})
+                && path["patch"]["parameters"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|p| p["name"] == "fieldValidation")
         });
         assert!(found, "{kind}");
     }
@@ -80,30 +94,54 @@ fn custom_kinds_are_described() {
     let document = v3("apps.clusternet.io", "v1alpha1", &[subscription(&schema)]);
     let schemas = &document["components"]["schemas"];
     let found = &schemas["io.clusternet.apps.v1alpha1.Subscription"];
-    assert_eq!(found["x-kubernetes-group-version-kind"][0]["kind"], "Subscription");
+    assert_eq!(
+        found["x-kubernetes-group-version-kind"][0]["kind"],
+        "Subscription"
+    );
     assert_eq!(found["description"], "What goes where.");
     let meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     assert_eq!(found["properties"]["metadata"]["allOf"][0]["$ref"], meta);
-    assert_eq!(found["properties"]["spec"]["properties"]["feed"]["properties"]["metadata"]["allOf"][0]["$ref"], meta);
-    assert_eq!(found["properties"]["spec"]["properties"]["port"]["anyOf"][0]["type"], "integer");
+    assert_eq!(
+        found["properties"]["spec"]["properties"]["feed"]["properties"]["metadata"]["allOf"][0]["$ref"],
+        meta
+    );
+    assert_eq!(
+        found["properties"]["spec"]["properties"]["port"]["anyOf"][0]["type"],
+        "integer"
+    );
     let list = &schemas["io.clusternet.apps.v1alpha1.SubscriptionList"];
-    assert_eq!(list["properties"]["items"]["items"]["$ref"], "#/components/schemas/io.clusternet.apps.v1alpha1.Subscription");
+    assert_eq!(
+        list["properties"]["items"]["items"]["$ref"],
+        "#/components/schemas/io.clusternet.apps.v1alpha1.Subscription"
+    );
     let status = "/apis/apps.clusternet.io/v1alpha1/namespaces/{namespace}/subscriptions/{name}/status";
     assert!(document["paths"][status]["put"].is_object());
     assert!(document["paths"][status.replace("/status", "/scale")].is_null());
     // nothing of other groups
-    assert!(document["paths"].as_object().unwrap().keys().all(|path| path.starts_with("/apis/apps.clusternet.io/v1alpha1/")));
+    assert!(
+        document["paths"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .all(|path| path.starts_with("/apis/apps.clusternet.io/v1alpha1/"))
+    );
 
     let document = v2(&[subscription(&schema)]);
     let found = &document["definitions"]["io.clusternet.apps.v1alpha1.Subscription"];
     assert!(found["x-kubernetes-validations"].is_null());
     assert_eq!(found["properties"]["spec"], json!({}));
-    assert_eq!(found["properties"]["metadata"]["$ref"], "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    assert_eq!(
+        found["properties"]["metadata"]["$ref"],
+        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
 }
 
 #[test]
 fn the_index_lists_documents() {
     let index = v3_index([("api/v1", "12"), ("apis/apps/v1", "34")]);
-    assert_eq!(index["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1?hash=34");
+    assert_eq!(
+        index["paths"]["apis/apps/v1"]["serverRelativeURL"],
+        "/openapi/v3/apis/apps/v1?hash=34"
+    );
     assert_eq!(path_of("", "v1"), "api/v1");
 }
