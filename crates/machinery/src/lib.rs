@@ -4,6 +4,7 @@
 pub mod builtin;
 pub mod field;
 pub mod jsonpath;
+pub mod managed;
 pub mod meta;
 pub mod names;
 pub mod openapi;

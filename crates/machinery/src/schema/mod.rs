@@ -49,6 +49,7 @@ use smol_str::SmolStr;
 
 pub use parse::{MAX_DEPTH, MAX_NODES, SchemaError};
 pub use pattern::Pattern;
+pub use prune::object_meta;
 pub use raw::{RawError, duplicate_fields, nesting_depth};
 
 /// The JSON type that a node allows.

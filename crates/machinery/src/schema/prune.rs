@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::{Additional, Kind, Link, Schema};
+use super::{Additional, Kind, Link, ListType, PatchStrategy, Schema};
 
 /// The fields of `metadata`, used wherever a schema says no more than `type: object` about it.
-pub(super) fn object_meta() -> &'static Schema {
+pub fn object_meta() -> &'static Schema {
     static NODE: OnceLock<Schema> = OnceLock::new();
     NODE.get_or_init(|| {
         let texts = || {
@@ -18,9 +18,10 @@ pub(super) fn object_meta() -> &'static Schema {
         let list = |item: Schema| {
             let mut list = Schema::of(Kind::Array);
             list.items = Some(Link::of(item));
-            Link::of(list)
+            list
         };
         let mut owner = Schema::of(Kind::Object);
+        owner.atomic_map = true;
         for (field, kind) in [
             ("apiVersion", Kind::String),
             ("blockOwnerDeletion", Kind::Boolean),
@@ -60,10 +61,17 @@ pub(super) fn object_meta() -> &'static Schema {
         }
         meta.properties.insert("annotations".into(), texts());
         meta.properties.insert("labels".into(), texts());
-        meta.properties
-            .insert("finalizers".into(), list(Schema::of(Kind::String)));
-        meta.properties.insert("ownerReferences".into(), list(owner));
-        meta.properties.insert("managedFields".into(), list(managed));
+        let mut finalizers = list(Schema::of(Kind::String));
+        finalizers.list_type = Some(ListType::Set);
+        finalizers.patch_strategy = PatchStrategy::Merge;
+        meta.properties.insert("finalizers".into(), Link::of(finalizers));
+        let mut owners = list(owner);
+        owners.list_type = Some(ListType::Map);
+        owners.list_map_keys = vec!["uid".into()];
+        owners.patch_strategy = PatchStrategy::Merge;
+        owners.patch_merge_key = Some("uid".into());
+        meta.properties.insert("ownerReferences".into(), Link::of(owners));
+        meta.properties.insert("managedFields".into(), Link::of(list(managed)));
         meta
     })
 }

@@ -1,0 +1,229 @@
+//! `metadata.managedFields`: who manages which fields, since when.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::set::FieldSet;
+use super::shape::Type;
+use super::walk;
+use crate::{field, meta};
+
+/// How many managers by update are kept apart; the oldest beyond are put together.
+const MAX_UPDATERS: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager came to its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+/// Who manages: for an applier the version does not count.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Manager {
+    pub(super) name: String,
+    pub(super) operation: Operation,
+    /// Empty for an applier.
+    version: String,
+    subresource: String,
+}
+
+impl Manager {
+    pub(super) fn new(name: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
+        Self {
+            name: if name.is_empty() { "unknown" } else { name }.to_owned(),
+            operation,
+            version: match operation {
+                Operation::Apply => String::new(),
+                Operation::Update => api_version.to_owned(),
+            },
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// As conflicts name it.
+    pub(super) fn describe(&self) -> String {
+        let mut text = field::quote(&self.name);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", field::quote(&self.subresource)));
+        }
+        match self.operation {
+            Operation::Apply => text,
+            Operation::Update => format!("{text} using {}", self.version),
+        }
+    }
+}
+
+/// What a manager manages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Managed {
+    pub(super) set: FieldSet,
+    pub(super) api_version: String,
+    pub(super) time: Option<Timestamp>,
+}
+
+pub(super) type Managers = BTreeMap<Manager, Managed>;
+
+/// Reads `metadata.managedFields`.
+pub(super) fn decode(object: &Value) -> Result<Managers, String> {
+    let mut managers = Managers::new();
+    let Some(entries) = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields"))
+        .and_then(Value::as_array)
+    else {
+        return Ok(managers);
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        let api_version = text("apiVersion");
+        if api_version.is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        match text("fieldsType") {
+            "FieldsV1" => {}
+            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+            other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
+        }
+        let mut manager = Manager::new(text("manager"), operation, api_version, text("subresource"));
+        text("manager").clone_into(&mut manager.name);
+        let set = FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
+        managers.insert(
+            manager,
+            Managed {
+                set,
+                api_version: api_version.to_owned(),
+                time: text("time").parse().ok(),
+            },
+        );
+    }
+    Ok(managers)
+}
+
+/// Writes `metadata.managedFields`, in Kubernetes' order: appliers first, then by age, then by name.
+pub(super) fn encode(object: &mut Value, managers: &Managers) {
+    let mut entries: Vec<(&Manager, &Managed)> = managers.iter().collect();
+    entries.sort_by_key(|(manager, managed)| {
+        (
+            manager.operation,
+            managed.time.map_or(0, Timestamp::as_second),
+            manager.name.clone(),
+            managed.api_version.clone(),
+            manager.subresource.clone(),
+        )
+    });
+    let entries: Vec<Value> = entries
+        .into_iter()
+        .map(|(manager, managed)| {
+            let mut entry = Map::new();
+            entry.insert("manager".to_owned(), json!(manager.name));
+            let operation = match manager.operation {
+                Operation::Apply => "Apply",
+                Operation::Update => "Update",
+            };
+            entry.insert("operation".to_owned(), json!(operation));
+            entry.insert("apiVersion".to_owned(), json!(managed.api_version));
+            if let Some(time) = managed.time {
+                entry.insert("time".to_owned(), json!(seconds(time)));
+            }
+            entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
+            entry.insert("fieldsV1".to_owned(), managed.set.to_value());
+            if !manager.subresource.is_empty() {
+                entry.insert("subresource".to_owned(), json!(manager.subresource));
+            }
+            Value::Object(entry)
+        })
+        .collect();
+    if entries.is_empty() {
+        strip(object);
+    } else {
+        meta::ensure_metadata(object).insert("managedFields".to_owned(), Value::Array(entries));
+    }
+}
+
+/// RFC 3339 without fractions.
+fn seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// Takes `metadata.managedFields` away.
+pub(super) fn strip(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// Whether a request asks to forget all managers: an empty list, or one empty entry.
+pub(super) fn is_reset(object: &Value) -> bool {
+    let list = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields"))
+        .and_then(Value::as_array);
+    match list.map(Vec::as_slice) {
+        Some([]) => true,
+        Some([one]) => one.as_object().is_some_and(Map::is_empty),
+        Some(_) | None => false,
+    }
+}
+
+/// Fits every set to a schema that may have changed.
+pub(super) fn reconcile(managers: &mut Managers, of: Type<'_>) {
+    for managed in managers.values_mut() {
+        managed.set = walk::reconciled(&managed.set, of);
+    }
+}
+
+/// Puts the oldest updaters of each version together until few enough are left.
+pub(super) fn cap(managers: &mut Managers) {
+    let mut updaters: Vec<Manager> = managers
+        .keys()
+        .filter(|manager| manager.operation == Operation::Update)
+        .cloned()
+        .collect();
+    if updaters.len() <= MAX_UPDATERS {
+        return;
+    }
+    updaters.sort_by_key(|manager| {
+        let time = managers.get(manager).and_then(|managed| managed.time);
+        (time.map_or(0, Timestamp::as_second), manager.clone())
+    });
+    let mut left = updaters.len();
+    let mut first_of: BTreeMap<String, Manager> = BTreeMap::new();
+    for manager in updaters {
+        if left <= MAX_UPDATERS {
+            return;
+        }
+        let Some(version) = managers.get(&manager).map(|managed| managed.api_version.clone()) else {
+            continue;
+        };
+        let Some(first) = first_of.get(&version) else {
+            first_of.insert(version, manager);
+            continue;
+        };
+        let bucket = Manager::new(ANCIENT, Operation::Update, &version, "");
+        if !managers.contains_key(&bucket)
+            && let Some(managed) = managers.remove(first)
+        {
+            managers.insert(bucket.clone(), managed);
+        }
+        if let Some(managed) = managers.remove(&manager) {
+            let older = managers.remove(&bucket).map(|older| older.set).unwrap_or_default();
+            managers.insert(
+                bucket,
+                Managed {
+                    set: managed.set.union(&older),
+                    ..managed
+                },
+            );
+        }
+        left -= 1;
+    }
+}
