@@ -59,7 +59,7 @@ pub(crate) fn decode(format: BodyFormat, body: &[u8]) -> Result<(Value, Vec<Stri
             };
             Ok((value, Vec::new()))
         }
-        BodyFormat::Protobuf => crate::interim::protobuf::decode(body)
+        BodyFormat::Protobuf => codec::protobuf::decode(body)
             .map(|value| (value, Vec::new()))
             .map_err(|error| ApiError::bad_request(format!("the body cannot be decoded: {error}"))),
     }

@@ -4,6 +4,7 @@
 //! what (`request_info`, `registry`, the handlers); nothing here knows what the objects are for. Listeners, keys and
 //! identities are the shell of this crate, everything else can be driven in-process through [`ApiServer::handle`].
 
+mod addresses;
 pub mod authn;
 pub mod authz;
 pub mod body;
@@ -12,16 +13,18 @@ pub mod controllers;
 mod decode;
 mod definitions;
 pub mod delegated;
+mod discovery;
 mod error;
 pub mod group;
 mod handlers;
 pub mod health;
 pub mod impersonate;
-mod interim;
 pub mod listen;
 pub mod metrics;
 mod negotiate;
 mod object;
+mod openapi;
+mod paths;
 pub mod pki;
 mod problems;
 pub mod query;

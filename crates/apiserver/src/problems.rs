@@ -49,6 +49,16 @@ impl Problems {
         self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", shown(value)));
     }
 
+    /// A value is larger than allowed.
+    pub(crate) fn too_long(&mut self, field: impl Into<String>, why: &str) {
+        self.push("FieldValueTooLong", field, format!("Too long: {why}"));
+    }
+
+    /// A value refers to something that is not there.
+    pub(crate) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
+        self.push("FieldValueNotFound", field, format!("Not found: {}", shown(value)));
+    }
+
     /// A field that must stay as it is was changed.
     pub(crate) fn immutable(&mut self, field: impl Into<String>, value: &Value) {
         self.invalid(field, value, "field is immutable");

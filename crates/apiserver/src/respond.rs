@@ -52,7 +52,7 @@ pub(crate) fn encode(encoding: Encoding, value: &Value) -> Result<Bytes, ApiErro
     match encoding {
         Encoding::Json => Ok(Bytes::from(value.to_string())),
         Encoding::Yaml => Ok(Bytes::from(codec::yaml::to_string(value))),
-        Encoding::Protobuf => crate::interim::protobuf::encode(value)
+        Encoding::Protobuf => codec::protobuf::encode(value)
             .map_err(|error| ApiError::internal(format!("the object cannot be encoded: {error}"))),
     }
 }

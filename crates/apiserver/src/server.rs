@@ -12,16 +12,21 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use machinery::ApiError;
 use serde_json::Value;
-use source::{Change, Object, ObjectSource, Write};
+use source::{Change, Key, Object, ObjectSource, Write};
 
-use crate::authn::Authenticator;
-use crate::authz::{self, Attributes, Authorizer};
+use crate::addresses::Addresses;
+use crate::authn::{Authenticator, Gate};
+use crate::authz::{Authorizer, check_binding, check_role};
 use crate::body::{Body, BoxError};
 use crate::definitions;
 use crate::error;
 use crate::group::{GroupHandler, PodBackend};
 use crate::handlers;
+use crate::health::Health;
+use crate::metrics::{Known, Metrics};
 use crate::negotiate::{Encoding, Offer, negotiate};
+use crate::paths;
+use crate::problems::Problems;
 use crate::query::Query;
 use crate::registry::{self, Registry, Served};
 use crate::request_info::RequestInfo;
@@ -76,6 +81,10 @@ pub enum Error {
 pub struct ApiServer {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
+    pub(crate) gate: Gate,
+    pub(crate) metrics: Metrics,
+    health: Health,
+    addresses: Addresses,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
 }
 
@@ -93,9 +102,14 @@ impl ApiServer {
     pub async fn start(config: Config) -> Result<Arc<Self>, Error> {
         let registry = Registry::new();
         definitions::load(&registry, config.source.as_ref()).await?;
+        let gate = Gate::new(config.authenticator.clone(), config.authorizer.clone());
         Ok(Arc::new(Self {
             config,
             registry,
+            gate,
+            metrics: Metrics::new(),
+            health: Health::default(),
+            addresses: Addresses::default(),
             groups: RwLock::default(),
         }))
     }
@@ -110,6 +124,25 @@ impl ApiServer {
         &self.config.env
     }
 
+    /// The checks behind `/healthz`, `/livez` and `/readyz`: parts of the process add theirs.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// What `/metrics` shows: parts of the process add theirs.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Authentication and authorization.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    pub(crate) fn groups(&self) -> Vec<Arc<dyn GroupHandler>> {
+        self.groups.read().expect("no holder panics").clone()
+    }
+
     /// Adds a virtual API group.
     pub fn add_group(&self, group: Arc<dyn GroupHandler>) {
         self.groups.write().expect("no holder panics").push(group);
@@ -117,30 +150,53 @@ impl ApiServer {
 
     /// Answers one request; never fails, every error is a `Status`.
     pub async fn handle(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Response<Body> {
+        let running = self.metrics.begin();
+        let start = tokio::time::Instant::now();
         let encoding = error_encoding(&request);
-        let answer = AssertUnwindSafe(self.answer(request, caller)).catch_unwind().await;
-        match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => respond::error(&error, encoding),
-            Err(_) => respond::error(
-                &ApiError::internal("the server failed while it handled this request"),
-                encoding,
-            ),
-        }
-    }
-
-    async fn answer(self: &Arc<Self>, mut request: Request<Body>, caller: Caller) -> Result<Response<Body>, ApiError> {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-        let user = match caller {
-            Caller::User(user) => user,
-            Caller::Peer(peer) => match &self.config.authenticator {
-                Some(authenticator) => authenticator.authenticate(&peer, request.headers_mut()).await?,
-                None => UserInfo::anonymous(),
-            },
+        let answer = AssertUnwindSafe(self.answer(&info, &query, request, caller))
+            .catch_unwind()
+            .await;
+        let response = match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => respond::error(&error, encoding),
+            Err(_) => {
+                tracing::error!(path = %info.path, verb = %info.verb, "a request handler panicked");
+                respond::error(
+                    &ApiError::internal("the server failed while it handled this request"),
+                    encoding,
+                )
+            }
         };
-        let attributes = Attributes::of_request(&info);
-        authz::require(self.config.authorizer.as_ref(), &user, &attributes).await?;
+        let known = if self.knows(&info) { Known::Served } else { Known::Unknown };
+        self.metrics
+            .answered(&info, known, response.status().as_u16(), start.elapsed());
+        drop(running);
+        response
+    }
+
+    fn knows(&self, info: &RequestInfo) -> bool {
+        info.is_resource_request
+            && self
+                .registry
+                .snapshot()
+                .find(&info.group, &info.version, &info.resource)
+                .is_some_and(|served| info.subresource.is_empty() || served.subresource(&info.subresource).is_some())
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        info: &RequestInfo,
+        query: &Query,
+        mut request: Request<Body>,
+        caller: Caller,
+    ) -> Result<Response<Body>, ApiError> {
+        let user = self.gate.admit(caller, request.headers_mut(), info).await?;
+        if !info.is_resource_request {
+            let (parts, _) = request.into_parts();
+            return paths::answer(self, info, query, &parts).await;
+        }
         let group = self
             .groups
             .read()
@@ -148,13 +204,10 @@ impl ApiServer {
             .iter()
             .find(|group| group.group() == info.group && group.version() == info.version)
             .cloned();
-        if let (true, Some(group)) = (info.is_resource_request, group) {
-            return Ok(group.handle(info, user, request).await);
+        match group {
+            Some(group) => Ok(group.handle(info.clone(), user, request).await),
+            None => handlers::dispatch(self, info, query, &user, request).await,
         }
-        if info.is_resource_request {
-            return handlers::dispatch(self, &info, &query, &user, request).await;
-        }
-        Err(error::no_such_path())
     }
 
     /// Writes to the source, and lets the server's own state follow.
@@ -171,6 +224,8 @@ impl ApiServer {
                     definitions::clean_up(self, &object.key.name).await?;
                 }
             }
+        } else if deleted && resource.as_str() == "services" {
+            self.addresses.release(&object.key);
         } else if deleted && self.registry.snapshot().is_terminating(resource) {
             let (group, plural) = resource.as_str().split_once('/').unwrap_or_default();
             definitions::clean_up(self, &format!("{plural}.{group}")).await?;
@@ -178,19 +233,41 @@ impl ApiServer {
         Ok(object)
     }
 
-    /// Gives an object what depends on others of its kind: addresses of services, accepted names of definitions.
+    /// Gives an object what depends on others of its kind (addresses of services, accepted names of definitions),
+    /// and refuses rights that the writer does not hold.
     pub(crate) async fn settle(
         &self,
         served: &Served,
+        user: &UserInfo,
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<(), ApiError> {
-        if served.storage.as_str() == definitions::DEFINITIONS {
-            let now = handlers::timestamp(self.env().now());
-            registry::custom::settle(object, &self.registry.snapshot(), &now);
+        match served.storage.as_str() {
+            definitions::DEFINITIONS => {
+                let now = handlers::timestamp(self.env().now());
+                registry::custom::settle(object, &self.registry.snapshot(), &now);
+                Ok(())
+            }
+            "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => {
+                check_role(self.gate.authorizer(), user, &served.plural, old, object).await
+            }
+            "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
+                check_binding(self.gate.authorizer(), user, &served.plural, old, object).await
+            }
+            "services" => {
+                let metadata = &object["metadata"];
+                let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+                let key = Key::new(&served.storage, text("namespace"), text("name"));
+                let mut problems = Problems::default();
+                let random = self.env().random_u64();
+                self.addresses
+                    .allocate(self.source().as_ref(), &key, object, random, &mut problems)
+                    .await
+                    .map_err(error::of_source)?;
+                handlers::verdict(served, object, problems)
+            }
+            _ => Ok(()),
         }
-        let _ = old;
-        Ok(())
     }
 
     /// A client's service in this process that acts as a user: through authorization like any other.

@@ -74,7 +74,7 @@ pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Res
         }
         if attempt == 1 {
             validate(call, &object)?;
-            call.server.settle(&served, None, &mut object).await?;
+            call.server.settle(&served, call.user, None, &mut object).await?;
             update::track(call, None, &mut object, Part::Main);
         }
         let name = text(&object, "name");

@@ -1,7 +1,7 @@
 //! `metadata`: what the server decides, what it refuses.
 
 use machinery::names;
-use machinery::{ApiError, Cause};
+use machinery::ApiError;
 use serde_json::{Map, Value};
 
 use super::Call;
@@ -47,9 +47,9 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
     let found = text(metadata, "namespace");
     if served.namespaced {
         if !found.is_empty() && found != namespace {
-            return Err(ApiError::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         metadata.insert("namespace".to_owned(), Value::from(namespace));
     } else if !found.is_empty() {
@@ -124,11 +124,10 @@ pub(super) fn validate(served: &Served, object: &Value, problems: &mut Problems)
         },
     );
     if size > ANNOTATIONS_LIMIT {
-        problems.extend(vec![Cause {
-            reason: "FieldValueTooLong".to_owned(),
-            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-            field: "metadata.annotations".to_owned(),
-        }]);
+        problems.too_long(
+            "metadata.annotations",
+            &format!("may not be more than {ANNOTATIONS_LIMIT} bytes"),
+        );
     }
     finalizers(&metadata["finalizers"], problems);
     owners(&metadata["ownerReferences"], problems);

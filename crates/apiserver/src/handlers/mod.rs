@@ -11,6 +11,8 @@ mod subresources;
 mod update;
 mod watch;
 
+pub(crate) use update::verdict;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -267,6 +269,7 @@ async fn main_resource(call: &mut Call<'_>, body: Body) -> Result<Response<Body>
         }
         ("list", true) => list::list(call).await,
         ("watch", _) => watch::watch(call).await,
+        ("create", true) if is_review(call) => subresources::review(call, read_body(body).await?).await,
         ("create", true) => create::create(call, read_body(body).await?).await,
         ("update", false) => update::replace(call, Part::Main, read_body(body).await?).await,
         ("patch", false) => patch::patch(call, Part::Main, read_body(body).await?).await,
@@ -274,6 +277,11 @@ async fn main_resource(call: &mut Call<'_>, body: Body) -> Result<Response<Body>
         ("deletecollection", true) => delete::collection(call, read_body(body).await?).await,
         _ => Err(error::no_such_verb()),
     }
+}
+
+/// Whether the resource's objects are answered and never stored.
+fn is_review(call: &Call<'_>) -> bool {
+    call.served.verbs == ["create"]
 }
 
 fn dry_run(query: &Query) -> Result<bool, ApiError> {

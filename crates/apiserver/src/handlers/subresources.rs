@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
+use source::{Key, Resource};
 
 use super::{Call, Part, delete, patch, present, read_body, scale, update};
 use crate::body::Body;
 use crate::error;
+use crate::object;
 use crate::request_info::RequestInfo;
 use crate::respond;
+use crate::reviews;
 use crate::server::ApiServer;
+use crate::tokens;
 use crate::user::UserInfo;
 
 /// Answers a request on a subresource.
@@ -31,6 +36,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Body) -> Result<Response<B
         "finalize" => Part::Finalize,
         "approval" => Part::Approval,
         "ephemeralcontainers" | "resize" => Part::Main,
+        "token" => return token(call, body).await,
         "binding" => return bind(call, body).await,
         "eviction" => return delete::evict(call, body).await,
         _ => return Err(error::no_such_path()),
@@ -46,8 +52,66 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Body) -> Result<Response<B
     }
 }
 
+/// Answers a review, or the old way to bind a pod.
+pub(super) async fn review(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let mut object = call.decode(&body)?;
+    super::metadata::admit(call, &mut object, None)?;
+    update::check_schema(call, &mut object)?;
+    let answer = reviews::create(
+        &call.server.gate,
+        call.server.env().now(),
+        call.user,
+        &call.served.group,
+        &call.served.plural,
+        call.namespace(),
+        &object,
+    )
+    .await?
+    .ok_or_else(error::no_such_verb)?;
+    present::tree(call, StatusCode::CREATED, answer)
+}
+
+/// Issues a service account's token.
+async fn token(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let request = call.decode(&body)?;
+    let stored = call.existing().await?;
+    let account = object::parse(&call.served, &stored.json)?;
+    let Some(authenticator) = call.server.gate.authenticator() else {
+        return Err(error::no_such_path());
+    };
+    let bound = bound_object(call, &request["spec"]["boundObjectRef"]).await?;
+    let answer = tokens::issue(
+        authenticator.tokens(),
+        call.server.env(),
+        &account,
+        &request,
+        bound.as_ref(),
+    )?;
+    present::tree(call, StatusCode::CREATED, answer)
+}
+
+/// The object that a token is bound to.
+async fn bound_object(call: &Call<'_>, reference: &Value) -> Result<Option<Value>, ApiError> {
+    let plural = match reference["kind"].as_str() {
+        Some("Pod") => "pods",
+        Some("Secret") => "secrets",
+        Some("Node") => "nodes",
+        _ => return Ok(None),
+    };
+    let namespace = if plural == "nodes" { "" } else { call.namespace() };
+    let name = reference["name"].as_str().unwrap_or_default();
+    let key = Key::new(&Resource::new("", plural), namespace, name);
+    let found = call.server.source().get(&key).await.map_err(error::of_source)?;
+    found
+        .map(|object| {
+            serde_json::from_slice(&object.json)
+                .map_err(|error| ApiError::internal(format!("a stored object cannot be read: {error}")))
+        })
+        .transpose()
+}
+
 /// Puts a pod on a node.
-async fn bind(call: &mut Call<'_>, body: bytes::Bytes) -> Result<Response<Body>, ApiError> {
+async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let binding = call.decode(&body)?;
     let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
     if node.is_empty() {

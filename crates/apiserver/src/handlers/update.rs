@@ -75,7 +75,7 @@ pub(super) async fn change(
         if new == old {
             return Ok(Outcome::Stored(stored));
         }
-        call.server.settle(&served, Some(&old), &mut new).await?;
+        call.server.settle(&served, call.user, Some(&old), &mut new).await?;
         track(call, Some(&old), &mut new, part);
         match store(call, &stored, &old, new).await {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
@@ -258,7 +258,7 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
 }
 
 /// 422 if there are problems.
-pub(super) fn verdict(served: &Served, object: &Value, problems: Problems) -> Result<(), ApiError> {
+pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Result<(), ApiError> {
     let causes = problems.into_causes();
     if causes.is_empty() {
         return Ok(());

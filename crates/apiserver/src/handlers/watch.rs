@@ -1,6 +1,7 @@
 //! Watches: the source's events, selected, framed and bookmarked.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,10 +10,12 @@ use http::{HeaderValue, Response, StatusCode, header};
 use machinery::ApiError;
 use serde_json::{Value, json};
 use source::{Error, Event, EventKind, ListRequest, Object, Revision, Watch, WatchRequest};
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, Sleep};
 
 use super::{Call, list, present};
 use crate::body::{Body, BoxError};
+use crate::metrics::InFlight;
 use crate::negotiate::{Accepted, Encoding, Form};
 use crate::registry::Served;
 use crate::selection::Selection;
@@ -114,6 +117,8 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         deadline: Box::pin(tokio::time::sleep_until(now + timeout(call)?)),
         bookmark: bookmarks.then(|| Box::pin(tokio::time::sleep_until(now + BOOKMARK_EVERY))),
         told: from,
+        sent: call.server.metrics.watch_events(&call.served.group, &call.served.plural),
+        _open: call.server.metrics.long_running(&call.served.group, &call.served.plural),
     };
     let head = stream::iter(first.into_iter().map(Ok::<Bytes, BoxError>));
     let tail = stream::unfold(state, |mut state| async move {
@@ -185,6 +190,9 @@ struct Feed {
     bookmark: Option<std::pin::Pin<Box<Sleep>>>,
     /// Up to where the client knows that it has everything.
     told: Revision,
+    sent: Counter<u64, AtomicU64>,
+    /// Counts this watch while it is open.
+    _open: InFlight,
 }
 
 impl Feed {
@@ -240,6 +248,7 @@ impl Feed {
         for event in events {
             if let Some(frame) = self.frame(event) {
                 self.told = event.revision();
+                self.sent.inc();
                 frames.push(frame);
             }
         }
@@ -316,9 +325,11 @@ impl Framer {
             (Form::Metadata, Encoding::Json | Encoding::Yaml) => {
                 json_frame(word, &present::metadata(&self.served, object))
             }
-            (Form::Object | Form::Metadata, Encoding::Protobuf) | (Form::Table, _) => {
-                self.bytes(word, &object.json)
-            }
+            (Form::Object, Encoding::Protobuf) => match present::protobuf(&self.served, object) {
+                Ok(bytes) => codec::protobuf::watch_frame(word, &bytes),
+                Err(error) => self.failure(&error),
+            },
+            (Form::Metadata, Encoding::Protobuf) | (Form::Table, _) => self.bytes(word, &object.json),
         }
     }
 
@@ -345,8 +356,13 @@ impl Framer {
     fn raw(&self, word: &str, value: &Value) -> Bytes {
         match self.accepted.encoding {
             Encoding::Json | Encoding::Yaml => json_frame(word, value.to_string().as_bytes()),
-            Encoding::Protobuf => crate::interim::protobuf::encode_watch_event(word, value)
-                .unwrap_or_default(),
+            Encoding::Protobuf => match codec::protobuf::encode_watch_event(word, value) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let status = ApiError::internal(format!("the object cannot be encoded: {error}")).to_value();
+                    codec::protobuf::encode_watch_event("ERROR", &status).unwrap_or_default()
+                }
+            },
         }
     }
 

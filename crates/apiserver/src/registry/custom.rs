@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use machinery::jsonpath::JsonPath;
 use machinery::schema::Schema;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -13,14 +14,15 @@ use crate::strategy::CUSTOM;
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// An extra column of a custom resource's tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct CustomColumn {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) format: String,
     pub(crate) description: String,
     pub(crate) priority: i64,
-    pub(crate) json_path: String,
+    /// Where its cells come from; `None` if that cannot be read.
+    pub(crate) path: Option<JsonPath>,
 }
 
 fn text(value: &Value) -> &str {
@@ -151,7 +153,7 @@ fn column(column: &Value) -> CustomColumn {
         format: owned(&column["format"]),
         description: owned(&column["description"]),
         priority: column["priority"].as_i64().unwrap_or(0),
-        json_path: owned(&column["jsonPath"]),
+        path: JsonPath::parse(text(&column["jsonPath"])).ok(),
     }
 }
 

@@ -1,3 +1,66 @@
-//! x
-use super::Strategy;
-pub(super) static EVENT: Strategy = Strategy::PLAIN;
+//! Events, which two groups speak of in different words.
+
+use serde_json::{Map, Value, json};
+
+use super::{Strategy, default_field};
+
+/// The rules of events.
+pub(super) static EVENT: Strategy = Strategy {
+    default: |event| {
+        if event["apiVersion"] == "v1" {
+            default_field(event, "type", "Normal");
+        }
+    },
+    convert: Some(convert),
+    create_on_update: true,
+    ..Strategy::PLAIN
+};
+
+/// The same fields in the core group and in `events.k8s.io`.
+const FIELDS: &[(&str, &str)] = &[
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+fn convert(event: &mut Value, api_version: &str) {
+    let to_core = api_version == "v1";
+    if let Some(map) = event.as_object_mut() {
+        rename(map, to_core);
+        map.insert("apiVersion".to_owned(), json!(api_version));
+        if to_core && !map.contains_key("involvedObject") {
+            map.insert("involvedObject".to_owned(), json!({}));
+        }
+    }
+}
+
+fn rename(map: &mut Map<String, Value>, to_core: bool) {
+    for (core, new) in FIELDS {
+        let (from, to) = if to_core { (new, core) } else { (core, new) };
+        if let Some(value) = map.remove(*from) {
+            map.insert((*to).to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speaks_both_ways() {
+        let core = json!({"apiVersion": "v1", "involvedObject": {"name": "p"}, "message": "m", "count": 2});
+        let mut event = core.clone();
+        convert(&mut event, "events.k8s.io/v1");
+        assert_eq!(
+            event,
+            json!({"apiVersion": "events.k8s.io/v1", "regarding": {"name": "p"}, "note": "m", "deprecatedCount": 2})
+        );
+        convert(&mut event, "v1");
+        assert_eq!(event, core);
+    }
+}

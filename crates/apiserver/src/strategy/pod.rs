@@ -1,3 +1,410 @@
-//! x
-use super::Strategy;
-pub(super) static POD: Strategy = Strategy::PLAIN;
+//! Pods, and the pod templates of everything that makes pods.
+
+use machinery::names;
+use serde_json::{Value, json};
+
+use super::{Generation, Strategy, default_field, default_object, field_mut};
+use crate::problems::Problems;
+
+/// The rules of pods.
+pub(super) static POD: Strategy = Strategy {
+    default: |pod| {
+        if let Some(spec) = field_mut(pod, "spec") {
+            default_spec(spec);
+            default_field(spec, "enableServiceLinks", true);
+        }
+    },
+    create: create_pod,
+    validate: |pod, problems| validate_spec(&pod["spec"], "spec", problems),
+    validate_update: validate_change,
+    generation: Generation::Spec,
+    returns_deleted: true,
+    ..Strategy::PLAIN
+};
+
+fn create_pod(pod: &mut Value) {
+    let class = quality(&pod["spec"]);
+    pod["status"] = json!({"phase": "Pending", "qosClass": class});
+    let Some(spec) = field_mut(pod, "spec") else {
+        return;
+    };
+    default_object(
+        spec,
+        json!({"serviceAccountName": "default", "serviceAccount": "default", "priority": 0,
+            "preemptionPolicy": "PreemptLowerPriority"}),
+    );
+    let account = spec["serviceAccountName"].clone();
+    spec["serviceAccount"] = account;
+    let Some(list) = field_list(spec, "tolerations") else {
+        return;
+    };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = list.iter().any(|toleration| {
+            (toleration["key"] == key || toleration["key"].is_null())
+                && (toleration["effect"] == "NoExecute" || toleration["effect"].is_null())
+        });
+        if !tolerated {
+            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+}
+
+/// The list in a field, made an empty one where there is none.
+pub(super) fn field_list<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Vec<Value>> {
+    default_field(value, name, json!([]));
+    value.get_mut(name)?.as_array_mut()
+}
+
+/// What a pod's requests and limits make of it when its node runs out of something.
+fn quality(spec: &Value) -> &'static str {
+    let containers: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|field| spec[*field].as_array().into_iter().flatten())
+        .collect();
+    let has = |container: &Value, kind: &str, resource: &str| !container["resources"][kind][resource].is_null();
+    let none = containers.iter().all(|container| {
+        ["requests", "limits"]
+            .iter()
+            .all(|kind| !has(container, kind, "cpu") && !has(container, kind, "memory"))
+    });
+    if none {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|container| {
+        ["cpu", "memory"].iter().all(|resource| {
+            let limit = &container["resources"]["limits"][*resource];
+            let request = &container["resources"]["requests"][*resource];
+            !limit.is_null() && (request.is_null() || request == limit)
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+/// Fills in a pod's `spec`, also that of a template.
+pub(super) fn default_spec(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    default_object(
+        spec,
+        json!({
+            "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30,
+            "securityContext": {}, "schedulerName": "default-scheduler",
+        }),
+    );
+    let host_network = spec["hostNetwork"] == true;
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec[field].as_array_mut().into_iter().flatten() {
+            default_container(container, host_network);
+        }
+    }
+    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+        default_volume(volume);
+    }
+}
+
+fn default_container(container: &mut Value, host_network: bool) {
+    if !container.is_object() {
+        return;
+    }
+    let image = container["image"].as_str().unwrap_or_default();
+    let policy = if pulls_always(image) { "Always" } else { "IfNotPresent" };
+    default_object(
+        container,
+        json!({
+            "imagePullPolicy": policy, "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File", "resources": {},
+        }),
+    );
+    for port in container["ports"].as_array_mut().into_iter().flatten() {
+        default_field(port, "protocol", "TCP");
+        if host_network {
+            let number = port["containerPort"].clone();
+            default_field(port, "hostPort", number);
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if container[probe].is_object() {
+            default_object(
+                &mut container[probe],
+                json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
+            );
+            default_handler(&mut container[probe]);
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if container["lifecycle"][hook].is_object() {
+            default_handler(&mut container["lifecycle"][hook]);
+        }
+    }
+    for variable in container["env"].as_array_mut().into_iter().flatten() {
+        if variable["valueFrom"]["fieldRef"].is_object() {
+            default_field(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
+        }
+    }
+    let limits = container["resources"]["limits"].clone();
+    if let (Some(limits), Some(resources)) = (limits.as_object(), container.get_mut("resources")) {
+        for (name, limit) in limits {
+            if let Some(requests) = field_mut(resources, "requests") {
+                default_field(requests, name, limit.clone());
+            }
+        }
+    }
+}
+
+fn default_handler(handler: &mut Value) {
+    if handler["httpGet"].is_object() {
+        default_object(&mut handler["httpGet"], json!({"path": "/", "scheme": "HTTP"}));
+    }
+    if handler["grpc"].is_object() {
+        default_field(&mut handler["grpc"], "service", "");
+    }
+}
+
+/// Whether an image is named by its latest tag, or by none.
+fn pulls_always(image: &str) -> bool {
+    if image.contains('@') {
+        return false;
+    }
+    let last = image.rsplit('/').next().unwrap_or_default();
+    match last.split_once(':') {
+        Some((_, tag)) => tag == "latest",
+        None => true,
+    }
+}
+
+fn default_volume(volume: &mut Value) {
+    if !volume.is_object() {
+        return;
+    }
+    if volume.as_object().is_some_and(|volume| volume.len() == 1 && volume.contains_key("name")) {
+        volume["emptyDir"] = json!({});
+    }
+    for source in ["configMap", "secret", "downwardAPI", "projected"] {
+        if volume[source].is_object() {
+            default_field(&mut volume[source], "defaultMode", 0o644);
+        }
+    }
+    for item in volume["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+        if item["fieldRef"].is_object() {
+            default_field(&mut item["fieldRef"], "apiVersion", "v1");
+        }
+    }
+    for source in volume["projected"]["sources"].as_array_mut().into_iter().flatten() {
+        if source["serviceAccountToken"].is_object() {
+            default_field(&mut source["serviceAccountToken"], "expirationSeconds", 3_600);
+        }
+        for item in source["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+            if item["fieldRef"].is_object() {
+                default_field(&mut item["fieldRef"], "apiVersion", "v1");
+            }
+        }
+    }
+    if volume["hostPath"].is_object() {
+        default_field(&mut volume["hostPath"], "type", "");
+    }
+}
+
+/// Refuses a `spec` that no node could run.
+pub(super) fn validate_spec(spec: &Value, path: &str, problems: &mut Problems) {
+    let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if containers.is_empty() {
+        problems.required(format!("{path}.containers"), "");
+    }
+    let mut seen: Vec<&Value> = Vec::new();
+    for field in ["containers", "initContainers"] {
+        for (index, container) in spec[field].as_array().into_iter().flatten().enumerate() {
+            let path = format!("{path}.{field}[{index}]");
+            match container["name"].as_str() {
+                None | Some("") => problems.required(format!("{path}.name"), ""),
+                Some(name) => {
+                    for problem in names::dns1123_label_problems(name) {
+                        problems.invalid(format!("{path}.name"), &container["name"], problem);
+                    }
+                }
+            }
+            if seen.contains(&&container["name"]) {
+                problems.duplicate(format!("{path}.name"), &container["name"]);
+            }
+            seen.push(&container["name"]);
+            if container["image"].as_str().unwrap_or_default().is_empty() {
+                problems.required(format!("{path}.image"), "");
+            }
+            one_of(
+                &container["imagePullPolicy"],
+                &format!("{path}.imagePullPolicy"),
+                &["Always", "IfNotPresent", "Never"],
+                problems,
+            );
+            ports(container, &path, problems);
+        }
+    }
+    one_of(
+        &spec["restartPolicy"],
+        &format!("{path}.restartPolicy"),
+        &["Always", "OnFailure", "Never"],
+        problems,
+    );
+    one_of(
+        &spec["dnsPolicy"],
+        &format!("{path}.dnsPolicy"),
+        &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+        problems,
+    );
+    volumes(spec, path, problems);
+}
+
+fn ports(container: &Value, path: &str, problems: &mut Problems) {
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("{path}.ports[{index}]");
+        let number = &port["containerPort"];
+        if number.is_null() || number == 0 {
+            problems.required(format!("{path}.containerPort"), "");
+        } else if !number.as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
+            problems.invalid(
+                format!("{path}.containerPort"),
+                number,
+                "must be between 1 and 65535, inclusive",
+            );
+        }
+        one_of(
+            &port["protocol"],
+            &format!("{path}.protocol"),
+            &["SCTP", "TCP", "UDP"],
+            problems,
+        );
+    }
+}
+
+fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
+    let mut volumes: Vec<&Value> = Vec::new();
+    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
+        let name = &volume["name"];
+        if name.as_str().unwrap_or_default().is_empty() {
+            problems.required(format!("{path}.volumes[{index}].name"), "");
+        } else if volumes.contains(&name) {
+            problems.duplicate(format!("{path}.volumes[{index}].name"), name);
+        }
+        volumes.push(name);
+    }
+    for field in ["containers", "initContainers"] {
+        for (index, container) in spec[field].as_array().into_iter().flatten().enumerate() {
+            for (place, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+                let path = format!("{path}.{field}[{index}].volumeMounts[{place}]");
+                if !volumes.contains(&&mount["name"]) {
+                    problems.not_found(format!("{path}.name"), &mount["name"]);
+                }
+                if mount["mountPath"].as_str().unwrap_or_default().is_empty() {
+                    problems.required(format!("{path}.mountPath"), "");
+                }
+            }
+        }
+    }
+}
+
+/// Refuses a text that is none of a few.
+pub(super) fn one_of(value: &Value, path: &str, supported: &[&str], problems: &mut Problems) {
+    if !value.is_null() && !supported.iter().any(|word| value == word) {
+        problems.unsupported(path, value, supported);
+    }
+}
+
+/// What of a pod's `spec` may change: images, a shorter deadline, further tolerations; and a node's name once.
+fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
+    let strip = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for field in ["containers", "initContainers"] {
+            for container in spec[field].as_array_mut().into_iter().flatten() {
+                if let Some(container) = container.as_object_mut() {
+                    container.remove("image");
+                    container.remove("resources");
+                    container.remove("imagePullPolicy");
+                }
+            }
+        }
+        if let Some(spec) = spec.as_object_mut() {
+            for field in [
+                "activeDeadlineSeconds",
+                "tolerations",
+                "terminationGracePeriodSeconds",
+                "schedulingGates",
+                "ephemeralContainers",
+            ] {
+                spec.remove(field);
+            }
+        }
+        spec
+    };
+    let mut before = strip(old);
+    if before["nodeName"].is_null()
+        && let Some(node) = new["spec"].get("nodeName")
+    {
+        before["nodeName"] = node.clone();
+    }
+    if strip(new) != before {
+        problems.forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fills_in_what_people_leave_out() {
+        let mut spec = json!({
+            "containers": [{"name": "a", "image": "nginx", "ports": [{"containerPort": 80}],
+                "resources": {"limits": {"cpu": "1"}}, "readinessProbe": {"httpGet": {"port": 80}}}],
+            "volumes": [{"name": "tmp"}, {"name": "cfg", "configMap": {"name": "c"}}],
+        });
+        default_spec(&mut spec);
+        let container = &spec["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "Always");
+        assert_eq!(container["ports"][0]["protocol"], "TCP");
+        assert_eq!(container["resources"]["requests"]["cpu"], "1");
+        assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTP");
+        assert_eq!(container["readinessProbe"]["failureThreshold"], 3);
+        assert_eq!(spec["volumes"][0]["emptyDir"], json!({}));
+        assert_eq!(spec["volumes"][1]["configMap"]["defaultMode"], 420);
+        assert_eq!(spec["restartPolicy"], "Always");
+        let once = spec.clone();
+        default_spec(&mut spec);
+        assert_eq!(spec, once, "defaults are filled in once");
+    }
+
+    #[test]
+    fn names_every_problem() {
+        let mut problems = Problems::default();
+        validate_spec(
+            &json!({"containers": [{"name": "A b", "imagePullPolicy": "Sometimes", "volumeMounts": [{"name": "x"}]}]}),
+            "spec",
+            &mut problems,
+        );
+        let fields: Vec<String> = problems.into_causes().into_iter().map(|cause| cause.field).collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.containers[0].name",
+                "spec.containers[0].image",
+                "spec.containers[0].imagePullPolicy",
+                "spec.containers[0].volumeMounts[0].name",
+                "spec.containers[0].volumeMounts[0].mountPath",
+            ]
+        );
+    }
+
+    #[test]
+    fn classes_pods_by_their_requests() {
+        let check = |resources: Value, want: &str| {
+            assert_eq!(quality(&json!({"containers": [{"resources": resources}]})), want);
+        };
+        check(json!({}), "BestEffort");
+        check(json!({"requests": {"cpu": "1"}}), "Burstable");
+        check(json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed");
+    }
+}

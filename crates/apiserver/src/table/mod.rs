@@ -1,11 +1,18 @@
 //! `meta.k8s.io/v1 Table`: objects as the rows that kubectl prints.
 
+mod age;
+mod cells;
+mod columns;
+mod custom;
+mod pods;
+
 use jiff::Timestamp;
 use machinery::ApiError;
 use serde_json::{Map, Value, json};
 
 use crate::query::Query;
 use crate::registry::Served;
+use crate::registry::custom::CustomColumn;
 
 /// What of each object comes along with its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +88,7 @@ pub(crate) fn table(
         })
         .collect();
     let columns: Vec<Value> = if with_columns {
-        layout.columns().iter().map(Column::to_value).collect()
+        layout.columns.iter().map(|(column, _)| column.to_value()).collect()
     } else {
         Vec::new()
     };
@@ -102,29 +109,181 @@ pub(crate) fn bookmark(metadata: &Value) -> Value {
     })
 }
 
-struct Layout;
+/// How a kind's rows are made.
+struct Layout {
+    columns: Vec<(Column, Cell)>,
+}
+
+/// Where a cell comes from.
+enum Cell {
+    /// A field, with what is shown where it is absent.
+    Path(Vec<String>, Option<Value>),
+    Count(Vec<String>),
+    Age(Vec<String>),
+    Function(&'static str),
+    /// A custom resource's column.
+    Custom(CustomColumn),
+}
 
 impl Layout {
-    fn cells(&self, item: &Value, _: Timestamp) -> Vec<Value> {
-        vec![
-            item["metadata"]["name"].clone(),
-            item["metadata"]["creationTimestamp"].clone(),
-        ]
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        ["Name", "Created At"]
-            .map(|name| Column {
-                name: name.to_owned(),
-                kind: "string".to_owned(),
-                format: String::new(),
-                description: String::new(),
-                priority: 0,
-            })
-            .to_vec()
+    fn cells(&self, item: &Value, now: Timestamp) -> Vec<Value> {
+        self.columns.iter().map(|(_, cell)| cell.value(item, now)).collect()
     }
 }
 
-fn layout(_: &Served) -> Layout {
-    Layout
+impl Cell {
+    fn parse(text: &'static str, integer: bool) -> Self {
+        let path = |path: &str| path.trim_start_matches('.').split('.').map(str::to_owned).collect();
+        if let Some(name) = text.strip_prefix('!') {
+            Self::Function(name)
+        } else if let Some(place) = text.strip_prefix('#') {
+            Self::Count(path(place))
+        } else if let Some(place) = text.strip_prefix('@') {
+            Self::Age(path(place))
+        } else {
+            let (place, absent) = match text.split_once('|') {
+                Some((place, absent)) => (place, Some(absent)),
+                None => (text, None),
+            };
+            let absent = absent.map(|absent| match (integer, absent) {
+                (true, number) => number.parse::<i64>().map_or(Value::Null, Value::from),
+                (false, word) => Value::from(word),
+            });
+            Self::Path(path(place), absent)
+        }
+    }
+
+    fn value(&self, item: &Value, now: Timestamp) -> Value {
+        match self {
+            Self::Path(path, absent) => match find(item, path) {
+                Value::Null => absent.clone().unwrap_or_else(|| Value::from("")),
+                Value::String(text) if text.is_empty() => absent.clone().unwrap_or_else(|| Value::from("")),
+                value => value.clone(),
+            },
+            Self::Count(path) => {
+                let value = find(item, path);
+                let count = value.as_array().map(Vec::len).or(value.as_object().map(Map::len));
+                Value::from(count.unwrap_or(0))
+            }
+            Self::Age(path) => match find(item, path).as_str() {
+                Some(time) => Value::from(age::since(time, now)),
+                None => Value::from("<unknown>"),
+            },
+            Self::Function(name) => cells::cell(name, item, now),
+            Self::Custom(column) => custom::cell(column, item, now),
+        }
+    }
+}
+
+fn find<'a>(item: &'a Value, path: &[String]) -> &'a Value {
+    path.iter().fold(item, |value, field| &value[field.as_str()])
+}
+
+fn name_column() -> (Column, Cell) {
+    let column = Column {
+        name: "Name".to_owned(),
+        kind: "string".to_owned(),
+        format: "name".to_owned(),
+        description: "Name must be unique within a namespace.".to_owned(),
+        priority: 0,
+    };
+    (column, Cell::Path(vec!["metadata".to_owned(), "name".to_owned()], None))
+}
+
+fn built_in_column(text: &'static str) -> (Column, Cell) {
+    let (head, cell) = text.split_once('=').unwrap_or((text, ""));
+    let (head, priority) = match head.strip_suffix('*') {
+        Some(head) => (head, 1),
+        None => (head, 0),
+    };
+    let (name, kind) = head.split_once(':').unwrap_or((head, "string"));
+    let column = Column {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        format: String::new(),
+        description: String::new(),
+        priority,
+    };
+    (column, Cell::parse(cell, kind == "integer"))
+}
+
+fn layout(served: &Served) -> Layout {
+    if let Some(custom) = &served.custom {
+        return Layout {
+            columns: custom::columns(custom),
+        };
+    }
+    let columns = columns::COLUMNS
+        .iter()
+        .find(|(name, _)| *name == served.storage.as_str())
+        .map_or(columns::PLAIN, |(_, columns)| columns);
+    let events = served.storage.as_str() == "events";
+    let name = (!events).then(name_column);
+    Layout {
+        columns: name.into_iter().chain(columns.iter().map(|text| built_in_column(text))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    fn check(group: &str, plural: &str, object: Value, want: &str) {
+        let snapshot = Registry::new().snapshot();
+        let served = snapshot.find(group, "v1", plural).unwrap();
+        let now = "2026-01-01T00:05:00Z".parse().unwrap();
+        let table = table(served, [object], json!({}), IncludeObject::None, now, true);
+        let cells: Vec<String> = table["rows"][0]["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(table["columnDefinitions"].as_array().unwrap())
+            .filter(|(_, column)| column["priority"] == 0)
+            .map(|(cell, _)| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned))
+            .collect();
+        assert_eq!(cells.join(" | "), want);
+    }
+
+    #[test]
+    fn prints_what_kubectl_users_know() {
+        let meta = json!({"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        check("", "configmaps", json!({"metadata": meta, "data": {"a": "b"}}), "x | 1 | 5m");
+        check(
+            "apps",
+            "deployments",
+            json!({"metadata": meta, "spec": {"replicas": 3}, "status": {"readyReplicas": 2, "updatedReplicas": 3}}),
+            "x | 2/3 | 3 | 0 | 5m",
+        );
+        check(
+            "",
+            "services",
+            json!({"metadata": meta, "spec": {"type": "NodePort", "clusterIP": "10.96.0.7",
+                "ports": [{"port": 80, "nodePort": 30001, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}}),
+            "x | NodePort | 10.96.0.7 | <none> | 80:30001/TCP,53/UDP | 5m",
+        );
+        check(
+            "",
+            "nodes",
+            json!({"metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z",
+                    "labels": {"node-role.kubernetes.io/worker": ""}},
+                "spec": {"unschedulable": true},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"}}}),
+            "n | Ready,SchedulingDisabled | worker | 5m | v1",
+        );
+        check("rbac.authorization.k8s.io", "roles", json!({"metadata": meta}), "x | 2026-01-01T00:00:00Z");
+        check(
+            "batch",
+            "jobs",
+            json!({"metadata": meta, "spec": {"completions": 2}, "status": {"succeeded": 1, "startTime": "2026-01-01T00:04:00Z"}}),
+            "x | Running | 1/2 | 60s | 5m",
+        );
+        check(
+            "",
+            "events",
+            json!({"metadata": meta, "type": "Normal", "reason": "R", "message": "m", "lastTimestamp": "2026-01-01T00:04:30Z",
+                "involvedObject": {"kind": "Pod", "name": "p"}}),
+            "30s | Normal | R | pod/p | m",
+        );
+    }
 }
