@@ -3,11 +3,13 @@
 //! The contract is the weakest that file systems give: bytes are durable after [`DiskFile::sync`], names after
 //! [`Disk::sync_directory`]. Calls block; a shell runs them off its async workers.
 
+mod sim;
 mod system;
 
 use std::fmt;
 use std::io;
 
+pub use sim::SimDisk;
 pub use system::SystemDisk;
 
 /// One flat directory.

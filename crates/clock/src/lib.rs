@@ -7,6 +7,8 @@
 pub mod backoff;
 pub mod disk;
 mod env;
+mod random;
 
 pub use backoff::Backoff;
 pub use env::{Clock, Env, OsRandom, Random, SystemClock};
+pub use random::{SeededRandom, SplitMix};

@@ -1,5 +1,6 @@
-//! What tests need and programs don't: a simulated disk that forgets, tears, reorders and fills up.
-//!
-//! It is a dev-dependency, used from `tests/` folders.
+//! What tests need: the simulated disk, which lives in `clock` because the program's own simulation uses it too.
 
-pub mod disk;
+pub mod disk {
+    //! A disk that forgets, tears, reorders and fills up.
+    pub use clock::disk::SimDisk;
+}

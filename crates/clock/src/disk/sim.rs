@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clock::disk::{Disk, DiskFile};
+use crate::random::SplitMix;
+
+use super::{Disk, DiskFile};
 
 /// What disks write atomically at best.
 const SECTOR: usize = 512;
@@ -60,33 +62,11 @@ enum NameChange {
     Rename(String, String, u64),
 }
 
-/// Steele, Lea and Flood's generator: small, and good enough to choose faults.
-#[derive(Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn coin(&mut self) -> bool {
-        self.next() & 1 == 0
-    }
-}
-
 impl SimDisk {
     /// An empty disk without a limit.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
-            random: SplitMix(seed),
+            random: SplitMix::new(seed),
             files: BTreeMap::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
@@ -232,7 +212,7 @@ impl Inner {
             crashed: _,
         } = self;
         Self {
-            random: SplitMix(seed),
+            random: SplitMix::new(seed),
             files: files.clone(),
             names: names.clone(),
             durable_names: durable_names.clone(),
