@@ -1,1 +1,111 @@
-//! Controllers that belong to the control plane itself: garbage collection, namespaces, service accounts.
+//! Controllers that belong to the control plane itself: garbage collection, namespaces, custom resource definitions,
+//! aggregated roles, service accounts and their tokens, expired bootstrap tokens and events. All are level-triggered
+//! and change only what is not as it should be, so they do no harm beside a kube-controller-manager.
+
+mod accounts;
+mod bootstrap_tokens;
+mod definitions;
+mod events;
+mod feed;
+mod garbage;
+mod local;
+mod namespaces;
+mod roles;
+mod token_secrets;
+mod work;
+
+use std::sync::Arc;
+
+use source::Resource;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use local::Local;
+
+use crate::server::ApiServer;
+use crate::tokens::TokenKeys;
+use feed::{Notice, feed};
+use work::{Controller, run};
+
+/// What controllers need besides the server.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The authority that clients in the cluster are told to trust, PEM; without it no `kube-root-ca.crt` is made.
+    pub authority_pem: Option<String>,
+    /// Signs the tokens of Secrets; without it these stay empty.
+    pub tokens: Option<Arc<TokenKeys>>,
+}
+
+/// How many notices may wait for a controller: a full channel slows its feeds down, nothing is lost.
+const WAITING: usize = 1_024;
+
+/// Starts every controller of a server. They end with `shutdown`; the tracker tells when.
+pub fn start(server: &Arc<ApiServer>, options: Options, shutdown: &CancellationToken) -> TaskTracker {
+    let tasks = TaskTracker::new();
+    let api = Local::new(server);
+    let start = Start {
+        server,
+        tasks: &tasks,
+        shutdown,
+    };
+    let Options { authority_pem, tokens } = options;
+    let core = |plural: &str| Resource::new("", plural);
+    start.one(namespaces::Namespaces::new(server, api.clone()), &[core("namespaces")]);
+    let crds = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+    start.one(definitions::Definitions::new(server), &[crds]);
+    let roles = Resource::new("rbac.authorization.k8s.io", "clusterroles");
+    start.one(roles::Roles::new(server, api.clone()), &[roles]);
+    start.one(
+        accounts::Accounts::new(server, api.clone(), authority_pem.clone()),
+        &[core("namespaces"), core("serviceaccounts"), core("configmaps")],
+    );
+    if let Some(tokens) = tokens {
+        start.one(
+            token_secrets::TokenSecrets::new(server, api.clone(), tokens, authority_pem),
+            &[core("secrets"), core("serviceaccounts")],
+        );
+    }
+    start.one(
+        bootstrap_tokens::BootstrapTokens::new(server, api.clone()),
+        &[core("secrets")],
+    );
+    let notices = start.run(garbage::Garbage::new(server, api));
+    tasks.spawn(feed::feed_all(Arc::downgrade(server), notices, tasks.clone(), shutdown.clone()));
+    tasks.spawn(events::sweep(
+        server.source().clone(),
+        server.env().clone(),
+        shutdown.clone(),
+    ));
+    tasks.close();
+    tasks
+}
+
+struct Start<'a> {
+    server: &'a Arc<ApiServer>,
+    tasks: &'a TaskTracker,
+    shutdown: &'a CancellationToken,
+}
+
+impl Start<'_> {
+    /// Runs a controller on the changes of some resources.
+    fn one<C: Controller>(&self, controller: C, resources: &[Resource]) {
+        let notices = self.run(controller);
+        for resource in resources {
+            let source = self.server.source().clone();
+            let task = feed(source, resource.clone(), notices.clone(), self.shutdown.clone());
+            self.tasks.spawn(task);
+        }
+    }
+
+    /// Runs a controller on what comes through the channel.
+    fn run<C: Controller>(&self, controller: C) -> mpsc::Sender<Notice> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let env = self.server.env().clone();
+        self.tasks.spawn(run(Arc::new(controller), receiver, env, self.shutdown.clone()));
+        sender
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,0 @@
-//! The roles and bindings that every control plane starts with.

@@ -1,1 +1,0 @@
-//! Running as an aggregated API server under a real parent.
