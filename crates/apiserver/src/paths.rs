@@ -84,7 +84,7 @@ fn tokens(server: &ApiServer) -> Result<&TokenKeys, ApiError> {
     Ok(authenticator.tokens())
 }
 
-fn wants_aggregated(headers: &HeaderMap) -> bool {
+pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept.split(',').any(|clause| {
         let clause: String = clause.chars().filter(|c| !c.is_whitespace()).collect();
@@ -114,7 +114,7 @@ pub(crate) fn tagged(headers: &HeaderMap, content_type: &'static str, document: 
 }
 
 /// `/version`.
-fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "34", "emulationMajor": "1", "emulationMinor": "34",
         "minCompatibilityMajor": "1", "minCompatibilityMinor": "33",

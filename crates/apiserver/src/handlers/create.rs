@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use source::{Change, Error, Expect, Key, Object, Resource, Write};
 
 use super::{Call, Part, metadata, present, update};
+use super::update::Tracked;
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::strategy::Generation;
@@ -24,7 +25,7 @@ pub(super) async fn create(call: &mut Call<'_>, body: Bytes) -> Result<Response<
     let mut object = call.decode(&body)?;
     drop(body);
     metadata::admit(call, &mut object, None)?;
-    let outcome = create_object(call, object).await?;
+    let outcome = create_object(call, object, Tracked::ByDifference).await?;
     outcome.respond(call, StatusCode::CREATED)
 }
 
@@ -47,7 +48,11 @@ impl Outcome {
 }
 
 /// Creates an object that is admitted.
-pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Result<Outcome, ApiError> {
+pub(super) async fn create_object(
+    call: &mut Call<'_>,
+    mut object: Value,
+    tracked: Tracked,
+) -> Result<Outcome, ApiError> {
     let served = call.served.clone();
     let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     if !text(&object, "resourceVersion").is_empty() {
@@ -75,7 +80,9 @@ pub(super) async fn create_object(call: &mut Call<'_>, mut object: Value) -> Res
         if attempt == 1 {
             validate(call, &object)?;
             call.server.settle(&served, call.user, None, &mut object).await?;
-            update::track(call, None, &mut object, Part::Main);
+            if tracked == Tracked::ByDifference {
+                update::track(call, None, &mut object, Part::Main);
+            }
         }
         let name = text(&object, "name");
         if call.dry_run {
@@ -130,7 +137,6 @@ fn prepare(call: &Call<'_>, object: &mut Value) {
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "resourceVersion",
-            "managedFields",
         ] {
             metadata.remove(field);
         }

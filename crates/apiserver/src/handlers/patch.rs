@@ -3,12 +3,15 @@
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use machinery::{ApiError, Reason};
-use serde_json::Value;
-
-use super::{Call, Part, metadata, update};
-use crate::body::Body;
-use crate::decode;
+use machinery::managed;
 use machinery::patch::{json_patch, merge_patch, strategic_merge};
+use serde_json::{Value, json};
+
+use super::update::Tracked;
+use super::{Call, Part, create, metadata, update};
+use crate::body::Body;
+use crate::decode::{self, BodyFormat};
+use crate::error;
 
 /// A JSON patch may have this many operations.
 const OPERATIONS_LIMIT: usize = 10_000;
@@ -73,7 +76,7 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
             patch["metadata"]["resourceVersion"].as_str().is_some_and(|revision| !revision.is_empty())
         }
     };
-    let outcome = update::change(call, part, !named, |call, old| {
+    let outcome = update::change(call, part, !named, Tracked::ByDifference, |call, old| {
         let mut new = patched(call, kind, old, &patch)?;
         finish(call, &mut new)?;
         Ok(new)
@@ -138,10 +141,85 @@ fn finish(call: &mut Call<'_>, new: &mut Value) -> Result<(), ApiError> {
     checked
 }
 
+/// Answers a server-side apply.
 async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response<Body>, ApiError> {
-    let _ = (part, body);
-    Err(ApiError::new(
-        Reason::UnsupportedMediaType,
-        format!("server-side apply is not spoken yet for {}", call.served.qualified()),
-    ))
+    let (config, repeated) = decode::decode(BodyFormat::Yaml, body)?;
+    let repeated = repeated
+        .into_iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .collect();
+    call.report_fields(repeated)?;
+    if !config.is_object() {
+        return Err(ApiError::bad_request("the body is no object"));
+    }
+    let manager = call.query.get("fieldManager").unwrap_or_default().to_owned();
+    if manager.is_empty() {
+        return Err(ApiError::invalid(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            vec![machinery::Cause {
+                reason: "FieldValueRequired".to_owned(),
+                message: "Required value: is required for apply patch".to_owned(),
+                field: "fieldManager".to_owned(),
+            }],
+        ));
+    }
+    let force = call.query.is_on("force");
+    let mut config = config;
+    let name = call.info.name.clone();
+    metadata::admit(call, &mut config, Some(&name))?;
+    if let Some(schema) = &call.served.schema {
+        let unknown = schema.get().unknown_fields(&config);
+        let unknown = unknown
+            .into_iter()
+            .map(|path| format!("unknown field \"{path}\""))
+            .collect();
+        call.report_fields(unknown)?;
+    }
+    let reset = update::reset_fields(&call.served, part);
+    let found = call.server.config.source.get(&call.key()).await.map_err(error::of_source)?;
+    if found.is_none() && part == Part::Main {
+        return create_applied(call, &config, &manager, force).await;
+    }
+    let outcome = update::change(call, part, true, Tracked::Already, |call, old| {
+        let mut new = {
+            let writer = update::writer(call, &manager, &reset);
+            managed::apply(old, &config, force, &writer)
+                .map_err(|error| ApiError::from(error).about(&call.served.group, &call.served.plural, &name))?
+        };
+        finish(call, &mut new)?;
+        Ok(new)
+    })
+    .await?;
+    outcome.respond(call, StatusCode::OK)
+}
+
+/// Creates the object that is applied and not there.
+async fn create_applied(
+    call: &mut Call<'_>,
+    config: &Value,
+    manager: &str,
+    force: bool,
+) -> Result<Response<Body>, ApiError> {
+    let name = call.info.name.clone();
+    if let Some(uid) = config["metadata"]["uid"].as_str() {
+        return Err(ApiError::conflict(
+            &call.served.group,
+            &call.served.plural,
+            &name,
+            &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+        ));
+    }
+    let reset = update::reset_fields(&call.served, Part::Main);
+    let empty = json!({
+        "apiVersion": call.served.api_version.as_str(), "kind": call.served.kind.as_str(),
+        "metadata": {"name": name.as_str()},
+    });
+    let object = {
+        let writer = update::writer(call, manager, &reset);
+        managed::apply(&empty, config, force, &writer)?
+    };
+    let outcome = create::create_object(call, object, Tracked::Already).await?;
+    outcome.respond(call, StatusCode::CREATED)
 }

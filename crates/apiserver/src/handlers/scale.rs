@@ -7,6 +7,7 @@ use machinery::{ApiError, Reason};
 use serde_json::{Map, Value, json};
 
 use super::create::Outcome;
+use super::update::Tracked;
 use super::{Call, Part, present, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
@@ -72,7 +73,7 @@ async fn write(
     make: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
 ) -> Result<Response<Body>, ApiError> {
     let name = call.info.name.clone();
-    let outcome = update::change(call, Part::Main, true, |_, old| {
+    let outcome = update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let scale = make(&scale_of(paths, old))?;
         let replicas = &scale["spec"]["replicas"];
         let replicas = if replicas.is_null() { json!(0) } else { replicas.clone() };

@@ -8,6 +8,7 @@ use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use source::{Key, Resource};
 
+use super::update::Tracked;
 use super::{Call, Part, delete, patch, present, read_body, scale, update};
 use crate::body::Body;
 use crate::error;
@@ -128,7 +129,7 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
     }
     let now = call.now();
     let name = call.info.name.clone();
-    update::change(call, Part::Main, true, |_, old| {
+    update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let bound = old["spec"]["nodeName"].as_str().unwrap_or_default();
         if !bound.is_empty() {
             return Err(ApiError::conflict(
@@ -143,7 +144,7 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
         Ok(new)
     })
     .await?;
-    update::change(call, Part::Status, true, |_, old| {
+    update::change(call, Part::Status, true, Tracked::ByDifference, |_, old| {
         let mut new = old.clone();
         let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
         match new["status"]["conditions"].as_array_mut() {

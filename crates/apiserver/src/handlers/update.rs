@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use machinery::ApiError;
+use machinery::managed::{self, FieldSet, Writer};
 use serde_json::{Value, json};
 use source::{Change, Error, Expect, Object, Write};
 
@@ -12,7 +13,7 @@ use super::create::{self, Outcome};
 use super::{Call, Part, metadata};
 use crate::body::Body;
 use crate::problems::Problems;
-use crate::registry::Served;
+use crate::registry::{SchemaRef, Served};
 use crate::strategy::Generation;
 use crate::{error, object};
 
@@ -32,7 +33,7 @@ pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Res
             wanted["metadata"]
                 .as_object_mut()
                 .map(|metadata| metadata.remove("resourceVersion"));
-            let outcome = create::create_object(call, wanted).await?;
+            let outcome = create::create_object(call, wanted, Tracked::ByDifference).await?;
             return outcome.respond(call, StatusCode::CREATED);
         }
     }
@@ -51,7 +52,7 @@ pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Res
             }],
         ));
     }
-    let outcome = change(call, part, !named, |_, _| Ok(wanted.clone())).await?;
+    let outcome = change(call, part, !named, Tracked::ByDifference, |_, _| Ok(wanted.clone())).await?;
     outcome.respond(call, StatusCode::OK)
 }
 
@@ -61,6 +62,7 @@ pub(super) async fn change(
     call: &mut Call<'_>,
     part: Part,
     retry: bool,
+    tracked: Tracked,
     mut make: impl FnMut(&mut Call<'_>, &Value) -> Result<Value, ApiError> + Send,
 ) -> Result<Outcome, ApiError> {
     let served = call.served.clone();
@@ -70,13 +72,16 @@ pub(super) async fn change(
         let old = object::parse(&served, &stored.json)?;
         let mut new = make(call, &old)?;
         check_preconditions(&served, &name, &new, &old)?;
+        keep_managers(&mut new, &old);
         prepare(&served, part, &mut new, &old);
         validate(&served, part, &new, &old)?;
         if new == old {
             return Ok(Outcome::Stored(stored));
         }
         call.server.settle(&served, call.user, Some(&old), &mut new).await?;
-        track(call, Some(&old), &mut new, part);
+        if tracked == Tracked::ByDifference {
+            track(call, Some(&old), &mut new, part);
+        }
         match store(call, &stored, &old, new).await {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
             Err(error) => return Err(error::of_object(&served, &name, error)),
@@ -84,6 +89,26 @@ pub(super) async fn change(
         }
     }
     Err(ApiError::internal("the object changes too fast"))
+}
+
+/// How it becomes known who set which fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tracked {
+    /// What differs from before is the writer's.
+    ByDifference,
+    /// The new version says so already, as apply makes it.
+    Already,
+}
+
+/// A client that leaves out who manages which fields does not mean to change that.
+fn keep_managers(new: &mut Value, old: &Value) {
+    let managers = &old["metadata"]["managedFields"];
+    if managers.is_null() || new["metadata"]["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {
+        return;
+    }
+    if let Some(metadata) = new["metadata"].as_object_mut() {
+        metadata.insert("managedFields".to_owned(), managers.clone());
+    }
 }
 
 /// Stores a new version, or removes the object if nothing holds it any longer.
@@ -267,9 +292,37 @@ pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Re
     Err(ApiError::invalid(&served.group, &served.kind, name, causes))
 }
 
+/// Fields that a request on a part of an object cannot change.
+pub(super) fn reset_fields(served: &Served, part: Part) -> FieldSet {
+    match part {
+        Part::Main if served.has_status => FieldSet::of(&["status"]),
+        Part::Main => FieldSet::default(),
+        Part::Status if served.custom.is_some() => FieldSet::of(&["spec", "metadata"]),
+        Part::Status => FieldSet::of(&["spec", "metadata.labels"]),
+        Part::Finalize => FieldSet::of(&["status"]),
+        Part::Approval => FieldSet::of(&["spec"]),
+    }
+}
+
+/// Who a request writes as.
+pub(super) fn writer<'a>(call: &'a Call<'_>, manager: &'a str, reset: &'a FieldSet) -> Writer<'a> {
+    Writer {
+        schema: call.served.schema.as_ref().map(SchemaRef::get),
+        manager,
+        api_version: &call.served.api_version,
+        subresource: &call.info.subresource,
+        reset,
+        now: call.server.env().now(),
+    }
+}
+
 /// Notes who set which fields.
 pub(super) fn track(call: &Call<'_>, old: Option<&Value>, new: &mut Value, part: Part) {
-    let _ = (call, old, new, part);
+    let manager = call.manager();
+    let reset = reset_fields(&call.served, part);
+    let writer = writer(call, &manager, &reset);
+    let empty = json!({"apiVersion": new["apiVersion"], "kind": new["kind"], "metadata": {}});
+    *new = managed::update(old.unwrap_or(&empty), new, &writer);
 }
 
 /// An object in the version in which it is stored.

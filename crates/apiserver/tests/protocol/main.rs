@@ -1,5 +1,6 @@
 //! The Kubernetes REST protocol, spoken with a server in this process.
 
+mod builtins;
 mod customs;
 mod harness;
 mod objects;

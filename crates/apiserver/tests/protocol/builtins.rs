@@ -1,0 +1,201 @@
+//! Built-in kinds: defaults, rules, subresources and forms.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Harness, namespace};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": 2, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "web", "image": "nginx:1.25", "ports": [{"containerPort": 80}]}]}}}})
+}
+
+#[tokio::test]
+async fn deployments_get_their_defaults_and_generations() {
+    let it = Harness::new().await;
+    let made = it.post(DEPLOYMENTS, deployment("d")).await.expect(201);
+    assert_eq!(made["spec"]["strategy"]["type"], "RollingUpdate");
+    assert_eq!(made["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(made["metadata"]["generation"], 1);
+    assert_eq!(made["metadata"]["managedFields"][0]["operation"], "Update");
+    let uri = format!("{DEPLOYMENTS}/d");
+    let same = it.patch(&uri, "merge", json!({"spec": {"replicas": 2}})).await.expect(200);
+    assert_eq!(same, made, "nothing changed");
+    let changed = it
+        .patch(
+            &uri,
+            "strategic",
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:1.26"}]}}}}),
+        )
+        .await
+        .expect(200);
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let container = &changed["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "nginx:1.26");
+    assert_eq!(container["ports"][0]["containerPort"], 80, "merged by name");
+    let changed = it
+        .patch(&uri, "json", json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]))
+        .await
+        .expect(200);
+    assert_eq!(changed["spec"]["replicas"], 5);
+    it.patch(&uri, "json", json!([{"op": "test", "path": "/spec/replicas", "value": 1}])).await.expect(422);
+    it.patch(&uri, "text/plain", json!({})).await.expect(415);
+    let scale = it.get(&format!("{uri}/scale")).await.expect(200);
+    assert_eq!(scale["status"]["selector"], "app=d");
+    let status = it.patch(&uri, "merge", json!({"spec": {"selector": {"matchLabels": {"app": "x"}}}})).await.expect(422);
+    assert!(status["message"].as_str().unwrap().contains("field is immutable"), "{status}");
+    let mut wrong = deployment("w");
+    wrong["spec"]["replicas"] = json!("three");
+    it.post(DEPLOYMENTS, wrong).await.expect(422);
+    let mut unknown = deployment("u");
+    unknown["spec"]["replica"] = json!(1);
+    let status = it.post(&format!("{DEPLOYMENTS}?fieldValidation=Strict"), unknown).await.expect(400);
+    assert_eq!(status["message"], "strict decoding error: unknown field \"spec.replica\"");
+}
+
+#[tokio::test]
+async fn apply_creates_merges_and_reports_conflicts() {
+    let it = Harness::new().await;
+    let uri = format!("{DEPLOYMENTS}/d");
+    let made = it
+        .patch(&format!("{uri}?fieldManager=one"), "apply", deployment("d"))
+        .await
+        .expect(201);
+    assert_eq!(made["metadata"]["managedFields"][0]["manager"], "one");
+    assert_eq!(made["metadata"]["managedFields"][0]["operation"], "Apply");
+    let again = it.patch(&format!("{uri}?fieldManager=one"), "apply", deployment("d")).await.expect(200);
+    assert_eq!(again, made, "applying again changes nothing");
+    let mut other = deployment("d");
+    other["spec"]["replicas"] = json!(7);
+    let status = it
+        .patch(&format!("{uri}?fieldManager=two"), "apply", other.clone())
+        .await
+        .expect(409);
+    assert!(status["message"].as_str().unwrap().contains(".spec.replicas"), "{status}");
+    let forced = it
+        .patch(&format!("{uri}?fieldManager=two&force=true"), "apply", other)
+        .await
+        .expect(200);
+    assert_eq!(forced["spec"]["replicas"], 7);
+    it.patch(&uri, "apply", deployment("d")).await.expect(422);
+}
+
+#[tokio::test]
+async fn services_share_no_address() {
+    let it = Harness::new().await;
+    let uri = "/api/v1/namespaces/default/services";
+    let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let first = it.post(uri, service("a")).await.expect(201);
+    let second = it.post(uri, service("b")).await.expect(201);
+    let address = |service: &Value| service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    assert!(address(&first).starts_with("10.96."));
+    assert_ne!(address(&first), address(&second));
+    assert_ne!(first["spec"]["ports"][0]["nodePort"], second["spec"]["ports"][0]["nodePort"]);
+    let mut taken = service("c");
+    taken["spec"]["clusterIP"] = json!(address(&first));
+    it.post(uri, taken.clone()).await.expect(422);
+    let gone = it.delete(&format!("{uri}/a")).await.expect(200);
+    assert_eq!(gone["kind"], "Service", "services answer with themselves");
+    it.post(uri, taken).await.expect(201);
+    let plain = json!({"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "name": "x"}]}});
+    it.put(&format!("{uri}/b"), plain).await.expect(422);
+    let plain = json!({"metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}});
+    let kept = it.put(&format!("{uri}/b"), plain).await.expect(200);
+    assert_eq!(address(&kept), address(&second));
+}
+
+#[tokio::test]
+async fn namespaces_end_in_two_steps() {
+    let it = Harness::new().await;
+    let made = it.post("/api/v1/namespaces", namespace("n")).await.expect(201);
+    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "n");
+    assert_eq!(made["status"]["phase"], "Active");
+    let going = it.delete("/api/v1/namespaces/n").await.expect(200);
+    assert_eq!(going["status"]["phase"], "Terminating");
+    let status = it
+        .post("/api/v1/namespaces/n/configmaps", json!({"metadata": {"name": "late"}}))
+        .await
+        .expect(403);
+    assert!(status["message"].as_str().unwrap().contains("because it is being terminated"), "{status}");
+    let mut done = going;
+    done["spec"]["finalizers"] = json!([]);
+    it.put("/api/v1/namespaces/n/finalize", done).await.expect(200);
+    it.get("/api/v1/namespaces/n").await.expect(404);
+}
+
+#[tokio::test]
+async fn objects_come_as_tables_metadata_and_protobuf() {
+    let it = Harness::new().await;
+    it.post(DEPLOYMENTS, deployment("d")).await.expect(201);
+    let table = it.get_as(DEPLOYMENTS, TABLE).await.expect(200);
+    assert_eq!(table["kind"], "Table");
+    assert_eq!(table["columnDefinitions"][1]["name"], "Ready");
+    assert_eq!(table["rows"][0]["cells"][1], "0/2");
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    let list = it.get_as(DEPLOYMENTS, partial).await.expect(200);
+    assert_eq!(list["items"][0]["metadata"]["name"], "d");
+    assert!(list["items"][0]["spec"].is_null());
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    for uri in [format!("{DEPLOYMENTS}/d"), DEPLOYMENTS.to_owned()] {
+        let answer = it.get_as(&uri, protobuf).await;
+        assert_eq!(answer.headers["content-type"], protobuf);
+        let decoded = codec::protobuf::decode(&answer.bytes).unwrap();
+        let json = it.get(&uri).await.expect(200);
+        assert_eq!(decoded["kind"], json["kind"]);
+        assert_eq!(decoded["metadata"]["resourceVersion"], json["metadata"]["resourceVersion"]);
+    }
+    let body = codec::protobuf::encode(&deployment("p")).unwrap().to_vec();
+    let made = it.send("POST", DEPLOYMENTS, &[("content-type", protobuf)], body).await.expect(201);
+    assert_eq!(made["spec"]["replicas"], 2);
+    let status = it.get_as(&format!("{DEPLOYMENTS}/none"), protobuf).await;
+    assert_eq!(codec::protobuf::decode(&status.bytes).unwrap()["reason"], "NotFound");
+    let yaml = it.get_as(&format!("{DEPLOYMENTS}/d"), "application/yaml").await;
+    assert!(String::from_utf8_lossy(&yaml.bytes).contains("kind: Deployment"));
+}
+
+#[tokio::test]
+async fn events_are_one_set_of_objects_in_two_groups() {
+    let it = Harness::new().await;
+    it.post(
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        json!({"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "hello", "reason": "R",
+            "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z", "action": "A",
+            "reportingController": "c", "reportingInstance": "i"}),
+    )
+    .await
+    .expect(201);
+    let core = it
+        .get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp")
+        .await
+        .expect(200);
+    assert_eq!(core["items"][0]["message"], "hello");
+    assert_eq!(core["items"][0]["apiVersion"], "v1");
+    let new = it.get("/apis/events.k8s.io/v1/namespaces/default/events/e").await.expect(200);
+    assert_eq!(new["note"], "hello");
+}
+
+#[tokio::test]
+async fn the_server_says_what_it_serves() {
+    let it = Harness::new().await;
+    assert_eq!(it.get("/version").await.expect(200)["minor"], "34");
+    assert_eq!(it.get("/api").await.expect(200)["versions"], json!(["v1"]));
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let answer = it.get_as("/apis", aggregated).await;
+    assert_eq!(answer.headers["content-type"], aggregated);
+    assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
+    let apps = it.get("/apis/apps/v1").await.expect(200);
+    assert_eq!(apps["groupVersion"], "apps/v1");
+    it.get("/apis/none").await.expect(404);
+    let index = it.get("/openapi/v3").await.expect(200);
+    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let document = it.get(&url).await.expect(200);
+    assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    assert_eq!(it.get("/healthz").await.bytes.as_ref(), b"ok");
+    assert!(it.get("/metrics").await.bytes.len() > 100);
+    it.get("/nothing").await.expect(404);
+}
