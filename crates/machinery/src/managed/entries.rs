@@ -21,13 +21,15 @@ pub(super) enum Operation {
     Update,
 }
 
-/// Who manages: for an applier the version does not count.
+/// Who manages: for an applier the version does not count. Messages list managers in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) operation: Operation,
     /// Empty for an applier.
     version: String,
+    /// Decides the order: subresources come first.
+    is_main: bool,
     subresource: String,
 }
 
@@ -40,6 +42,7 @@ impl Manager {
                 Operation::Apply => String::new(),
                 Operation::Update => api_version.to_owned(),
             },
+            is_main: subresource.is_empty(),
             subresource: subresource.to_owned(),
         }
     }

@@ -339,7 +339,7 @@ fn apply_once(
     );
     let mut object = match &last {
         Some(last) if !last.set.is_empty() => prune(&merged, &managers, &last.set, of),
-        Some(_) | None => merged,
+        Some(_) | None => merged.clone(),
     };
     take_over(live, &object, &mut managers, Some(&manager), force, writer)?;
     let changed = !walk::same(live, &object);
@@ -350,6 +350,8 @@ fn apply_once(
         }
     }
     managers.retain(|_, managed| !managed.set.is_empty());
+    // Only now: an emptied map is still there as far as its managers are concerned.
+    merge::drop_new_nulls(&mut object, &merged);
     entries::encode(&mut object, &managers);
     Ok(object)
 }
@@ -379,7 +381,6 @@ fn prune(merged: &Value, managers: &Managers, last: &FieldSet, of: Type<'_>) -> 
     let pruned = merge::remove(merged, &all.difference(&kept), of);
     // …and what was never the applier's.
     let gone = all.difference(&fields(&pruned)).intersection(&last);
-    let mut result = merge::remove(merged, &gone, of);
-    merge::drop_new_nulls(&mut result, merged);
+    let result = merge::remove(merged, &gone, of);
     if result.is_object() { result } else { json!({}) }
 }
