@@ -80,7 +80,8 @@ fn surge(deployment: &Value, wanted: i64) -> i64 {
 
 fn roll(deployment: &Value, current: &Value, old: &[&Value], wanted: i64, actions: &mut Vec<Action>) {
     let replicas = |set: &Value| number(set, "/spec/replicas").unwrap_or(1);
-    let available = |set: &Value| number(set, "/status/availableReplicas").unwrap_or(0);
+    // A set that was just scaled down still reports the pods that are about to go.
+    let available = |set: &Value| number(set, "/status/availableReplicas").unwrap_or(0).min(replicas(set));
     let recreate = text(deployment, "/spec/strategy/type") == "Recreate";
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
     let old_pods: i64 = old.iter().map(|set| number(set, "/status/replicas").unwrap_or(0)).sum();

@@ -1,0 +1,193 @@
+//! A store whose every committed write is recorded, and which dies with its disk.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clock::disk::SimDisk;
+use futures::future::BoxFuture;
+use runtime::CancellationToken;
+use source::{
+    Change, Error, Expect, Key, ListRequest, Object, ObjectSource, Page, Revision, Watch, WatchRequest, Write,
+};
+use store::Store;
+
+use super::trace::{Trace, short_hash};
+
+/// More writes than any run needs: something goes round in circles.
+const TOO_MANY_WRITES: u64 = 200_000;
+
+/// What a cluster's clients were promised.
+#[derive(Debug, Default)]
+pub(crate) struct Promises {
+    /// The revision of each object's acknowledged version; `None` for a deleted one.
+    objects: BTreeMap<Key, Option<Revision>>,
+    /// The newest acknowledged revision.
+    newest: Revision,
+    /// The write that was under way when the disk failed: it may have happened or not.
+    in_doubt: Option<Key>,
+    writes: u64,
+}
+
+impl Promises {
+    /// Checks a store that was opened again, and takes what it has for true.
+    pub(crate) async fn check(&mut self, store: &Store) -> Vec<String> {
+        let mut broken = Vec::new();
+        if store.revision() < self.newest {
+            broken.push(format!("the revision went back from {} to {}", self.newest, store.revision()));
+        }
+        let in_doubt = self.in_doubt.take();
+        for (key, promised) in &mut self.objects {
+            let found = match store.get(key).await {
+                Ok(found) => found.map(|object| object.revision),
+                Err(error) => {
+                    broken.push(format!("{key} cannot be read: {error}"));
+                    continue;
+                }
+            };
+            if found != *promised && in_doubt.as_ref() != Some(key) {
+                broken.push(format!("{key} was acknowledged at {promised:?} and is at {found:?}"));
+            }
+            *promised = found;
+        }
+        if let Some(key) = in_doubt
+            && !self.objects.contains_key(&key)
+        {
+            let found = store.get(&key).await.ok().flatten().map(|object| object.revision);
+            self.objects.insert(key, found);
+        }
+        self.newest = store.revision();
+        broken
+    }
+}
+
+/// The store of a running cluster.
+pub(crate) struct Recorded {
+    cluster: String,
+    store: Arc<Store>,
+    disk: SimDisk,
+    trace: Trace,
+    promises: Arc<Mutex<Promises>>,
+    /// Cancelled when the process is gone: nothing happens here any more.
+    dead: CancellationToken,
+    /// Told when the disk has failed.
+    failed: CancellationToken,
+}
+
+impl fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorded").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
+
+impl Recorded {
+    /// Records a store's writes.
+    pub(crate) fn new(
+        cluster: &str,
+        store: Arc<Store>,
+        disk: SimDisk,
+        trace: Trace,
+        promises: Arc<Mutex<Promises>>,
+        dead: CancellationToken,
+    ) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            store,
+            disk,
+            trace,
+            promises,
+            dead,
+            failed: CancellationToken::new(),
+        }
+    }
+
+    /// Cancelled when the disk has failed.
+    pub(crate) fn failed(&self) -> CancellationToken {
+        self.failed.clone()
+    }
+
+    fn promises(&self) -> MutexGuard<'_, Promises> {
+        self.promises.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        if self.dead.is_cancelled() || self.failed.is_cancelled() {
+            return Err(Error::Closed("its process is gone".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn record(&self, key: &Key, what: &str, deleted: bool, object: &Object) {
+        let mut promises = self.promises();
+        if object.revision > promises.newest {
+            promises.newest = object.revision;
+        } else {
+            self.trace.violation(format!("{} gave revision {} twice or back", self.cluster, object.revision));
+        }
+        promises.objects.insert(key.clone(), (!deleted).then_some(object.revision));
+        promises.writes += 1;
+        if promises.writes == TOO_MANY_WRITES {
+            self.trace.violation(format!("{} got {TOO_MANY_WRITES} writes: something does not end", self.cluster));
+        }
+        drop(promises);
+        let text = format!("{what} {key} r{} {:016x}", object.revision, short_hash(&object.json));
+        self.trace.line(&self.cluster, &text);
+    }
+}
+
+impl ObjectSource for Recorded {
+    fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+
+    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Arc<Object>>, Error>> {
+        Box::pin(async move {
+            self.open()?;
+            self.store.get(key).await
+        })
+    }
+
+    fn list<'a>(&'a self, request: &'a ListRequest<'a>) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            self.open()?;
+            self.store.list(request).await
+        })
+    }
+
+    fn watch<'a>(&'a self, request: &'a WatchRequest<'a>) -> BoxFuture<'a, Result<Box<dyn Watch>, Error>> {
+        Box::pin(async move {
+            self.open()?;
+            self.store.watch(request).await
+        })
+    }
+
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Arc<Object>, Error>> {
+        Box::pin(async move {
+            if self.open().is_err() {
+                // Whoever waits here is part of the dead process.
+                return std::future::pending().await;
+            }
+            let key = write.key.clone();
+            let deleted = matches!(write.change, Change::Delete);
+            let what = match (&write.change, write.expect) {
+                (Change::Delete, _) => "delete",
+                (Change::Put(_), Expect::Absent) => "create",
+                (Change::Put(_), Expect::Revision(_) | Expect::Present | Expect::Any) => "update",
+            };
+            self.trace.expect_errors();
+            let outcome = self.store.write(write).await;
+            self.trace.expect_no_errors();
+            if let Ok(object) = &outcome {
+                self.record(&key, what, deleted, object);
+            }
+            if self.disk.is_crashed() {
+                if outcome.is_err() {
+                    self.promises().in_doubt = Some(key);
+                }
+                self.failed.cancel();
+                return std::future::pending().await;
+            }
+            outcome
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! From what was typed to what the crates below take.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use api::install::{ChildOptions, Kinds, ParentOptions};
+use assembly::UpConfig;
+use clock::Env;
+use commands::{Hub, JoinOptions, Place, Source, Target, Words};
+use jiff::SignedDuration;
+use runtime::CancellationToken;
+
+use crate::cli::{Command, FileArgs, JoinArgs, UpArgs, WordsArgs};
+
+/// What failed, and the exit code that says so.
+pub(crate) struct Failure {
+    pub(crate) error: anyhow::Error,
+    pub(crate) code: u8,
+}
+
+impl From<commands::Error> for Failure {
+    fn from(error: commands::Error) -> Self {
+        let code = if matches!(error, commands::Error::Usage(_)) { 2 } else { 1 };
+        Self { error: error.into(), code }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, code: 1 }
+    }
+}
+
+impl From<assembly::Error> for Failure {
+    fn from(error: assembly::Error) -> Self {
+        Self { error: error.into(), code: 1 }
+    }
+}
+
+/// Says what failed and why, once.
+pub(crate) fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
+    // Where standard error is gone there is nobody to tell.
+    let _unheard = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(code)
+}
+
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)?;
+    runtime.block_on(dispatch(command))
+}
+
+/// Cancelled by Ctrl-C and SIGTERM.
+fn on_signal() -> Result<CancellationToken, Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let shutdown = CancellationToken::new();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(anyhow::Error::from)?;
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        token.cancel();
+    });
+    Ok(shutdown)
+}
+
+async fn dispatch(command: Command) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout();
+    let out = &mut stdout;
+    match command {
+        Command::Up(args) => Ok(assembly::up(up_config(args), Env::system(), on_signal()?, out).await?),
+        Command::Apply(args) => {
+            let (hub, sources) = files(&args).await?;
+            Ok(commands::apply(&hub, &sources, args.namespace.as_deref(), out).await?)
+        }
+        Command::Create(args) => {
+            let (hub, sources) = files(&args).await?;
+            Ok(commands::create(&hub, &sources, args.namespace.as_deref(), out).await?)
+        }
+        Command::Diff(args) => {
+            let (hub, sources) = files(&args).await?;
+            // As kubectl's: 1 says that there are differences, above 1 that it failed.
+            commands::diff(&hub, &sources, args.namespace.as_deref(), out).await.map_err(|error| {
+                let code = if matches!(error, commands::Error::Differs) { 1 } else { 2 };
+                Failure { error: error.into(), code }
+            })
+        }
+        Command::Get(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            let targets = Target::parse(&args.targets)?;
+            let namespace = args.namespace.as_deref().filter(|_| !args.all_namespaces);
+            Ok(commands::get(&hub, &targets, namespace, &args.selector, args.output.into(), out).await?)
+        }
+        Command::Delete(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            let sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
+            let targets = if args.targets.is_empty() { Vec::new() } else { Target::parse(&args.targets)? };
+            let namespace = args.namespace.as_deref();
+            Ok(commands::delete(&hub, &sources, &targets, namespace, args.ignore_not_found, out).await?)
+        }
+        Command::Scale(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            let targets = Target::parse(&args.targets)?;
+            Ok(commands::scale(&hub, &targets, args.namespace.as_deref(), args.replicas, out).await?)
+        }
+        Command::Label(args) => {
+            let (hub, targets, words) = words(&args).await?;
+            Ok(commands::label(&hub, &targets, args.namespace.as_deref(), &words, out).await?)
+        }
+        Command::Annotate(args) => {
+            let (hub, targets, words) = words(&args).await?;
+            Ok(commands::annotate(&hub, &targets, args.namespace.as_deref(), &words, out).await?)
+        }
+        Command::ApiResources(args) => {
+            Ok(commands::api_resources(&Hub::connect(&Place::from(&args)).await?, out).await?)
+        }
+        Command::Clusters(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            Ok(commands::clusters(&hub, args.output.into(), Env::system().now(), out).await?)
+        }
+        Command::Kubeconfig(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            Ok(commands::kubeconfig(&hub, &args.cluster, out).await?)
+        }
+        Command::Join(args) => join(args).await,
+        Command::Install(args) => {
+            let options = ParentOptions {
+                hub_external_name: args.hub_external_name,
+                hub_port: args.hub_port,
+                image: args.image,
+                compat_anonymous_proxy: args.compat_anonymous_proxy,
+            };
+            Ok(commands::install(&options, out)?)
+        }
+        Command::Crds => Ok(commands::crds(out)?),
+        Command::Sim(_)
+        | Command::Hub(_)
+        | Command::Scheduler(_)
+        | Command::Controllers(_)
+        | Command::Agent(_) => Err(anyhow::anyhow!("not wired yet").into()),
+    }
+}
+
+fn up_config(args: UpArgs) -> UpConfig {
+    UpConfig {
+        data_dir: args.data_dir,
+        listen: args.listen,
+        members: args.members.unwrap_or(if args.demo { 3 } else { 0 }),
+        demo: args.demo,
+        exit_when_ready: args.exit_when_ready,
+    }
+}
+
+async fn files(args: &FileArgs) -> Result<(Hub, Vec<Source>), Failure> {
+    let hub = Hub::connect(&Place::from(&args.hub)).await?;
+    Ok((hub, args.filename.iter().map(|name| name.as_str().into()).collect()))
+}
+
+/// The first words name the objects, those with `=` or a final `-` what to do with them.
+async fn words(args: &WordsArgs) -> Result<(Hub, Vec<Target>, Words), Failure> {
+    let is_change = |word: &String| word.contains('=') || word.ends_with('-');
+    let (changes, names): (Vec<String>, Vec<String>) = args.words.iter().cloned().partition(is_change);
+    let (targets, changes) = (Target::parse(&names)?, Words::parse(&changes)?);
+    Ok((Hub::connect(&Place::from(&args.hub)).await?, targets, changes))
+}
+
+async fn join(args: JoinArgs) -> Result<(), Failure> {
+    let mut allow = Kinds::usual();
+    for word in &args.allow {
+        let (group, resource) = word.split_once('/').unwrap_or(("", word));
+        allow.push(Kinds { group: group.to_owned(), resources: vec![resource.to_owned()] });
+    }
+    let rights = ChildOptions { allow };
+    let out = &mut std::io::stdout();
+    let (Some(name), Some(parent_url)) = (args.name, args.parent_url) else {
+        return Ok(commands::print_rights(&rights, out)?);
+    };
+    let hub = Hub::connect(&Place::from(&args.hub)).await?;
+    let options = JoinOptions {
+        name,
+        parent_url,
+        image: args.image,
+        token_lifetime: SignedDuration::from_hours(24),
+        rights,
+    };
+    Ok(commands::join(&hub, &Env::system(), &options, out).await?)
+}
