@@ -1,1 +1,26 @@
-//! agent
+//! The agent in a child: registers with the parent, reports, keeps the tunnel open, and applies what its
+//! Descriptions ask for.
+//!
+//! Decisions are pure functions over snapshots ([`identity`], [`registration`], [`report`], [`deploy::plan`]…);
+//! the shells around them hold the clients. It is given clients and connectors and builds none from files, so the
+//! same code runs in a simulation. Deliberately absent: placing, overrides, Helm, the parent's side of registration.
+
+mod config;
+mod credentials;
+pub mod deploy;
+mod error;
+mod heartbeat;
+pub mod identity;
+mod leave;
+mod parent;
+pub mod registration;
+pub mod report;
+mod run;
+mod session;
+mod tunnel;
+
+pub use config::{Config, Gates, LabelPromotion, Predictor};
+pub use error::{ConfigError, Error};
+pub use leave::{Leaving, Left, leave};
+pub use parent::{Credential, ParentConnector};
+pub use run::{Child, run};

@@ -219,6 +219,7 @@ pub struct Cache {
     /// Held for its drop, which ends the task.
     _stop: Arc<DropGuard>,
     resource: ApiResource,
+    project: fn(Value) -> Value,
 }
 
 impl fmt::Debug for Cache {
@@ -228,6 +229,7 @@ impl fmt::Debug for Cache {
             synced,
             _stop: _,
             resource,
+            project: _,
         } = self;
         f.debug_struct("Cache")
             .field("resource", &resource.plural)
@@ -243,6 +245,7 @@ impl Cache {
         let store = Arc::new(Store::default());
         let (synced, receiver) = watch::channel(false);
         let token = CancellationToken::new();
+        let project = options.project;
         let reflector = Reflector {
             client,
             resource: resource.clone(),
@@ -263,6 +266,7 @@ impl Cache {
             synced: receiver,
             _stop: Arc::new(token.drop_guard()),
             resource,
+            project,
         }
     }
 
@@ -337,10 +341,19 @@ impl Cache {
         Changes { pending }
     }
 
-    /// Puts an answer of the server in at once, instead of waiting for the watch to bring it. An older revision than
-    /// the cache has is the caller's mistake to avoid: use it on the answer to one's own write only.
+    /// Puts the answer to one's own write in at once, instead of waiting for the watch to bring it. It counts only if
+    /// the cache has the object in an older revision; whether it is older can be told of whole numbers alone.
     pub fn put(&self, object: Value) {
-        self.store.apply(object);
+        let revision =
+            |object: &Value| -> Option<u64> { object["metadata"]["resourceVersion"].as_str()?.parse().ok() };
+        let have = self
+            .get_key(&ObjectKey::of(&object))
+            .and_then(|have| revision(&have));
+        if let (Some(have), Some(new)) = (have, revision(&object))
+            && have < new
+        {
+            self.store.apply((self.project)(object));
+        }
     }
 }
 

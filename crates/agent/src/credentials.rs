@@ -1,0 +1,278 @@
+//! Publishes, in the dedicated namespace, how the parent reaches into the child.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{annotations, finalizers, kubernetes, labels, names};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clock::{Backoff, Env};
+use jiff::Timestamp;
+use kubeio::Client;
+use machinery::meta;
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::error::chain;
+use crate::registration::decode;
+
+/// How long a token is asked for.
+const TOKEN_SECONDS: i64 = 24 * 3_600;
+/// Between two looks at what is published.
+const LOOK_PERIOD: Duration = Duration::from_mins(10);
+
+/// Publishes for one session.
+pub(crate) struct Publisher {
+    pub(crate) config: Arc<Config>,
+    pub(crate) env: Env,
+    pub(crate) child: Client,
+    pub(crate) parent: Client,
+    pub(crate) namespace: String,
+    pub(crate) cluster_id: String,
+}
+
+/// A credential in the child.
+#[derive(Debug, Clone)]
+struct Token {
+    token: String,
+    ca: Vec<u8>,
+    account_uid: String,
+    /// When to get another one; `None`: it does not expire.
+    renew_at: Option<Timestamp>,
+}
+
+impl Publisher {
+    /// Publishes for ever; dropping the future ends it.
+    pub(crate) async fn run(self) {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
+        let mut token: Option<Token> = None;
+        loop {
+            let now = self.env.now();
+            token = token.filter(|token| token.renew_at.is_none_or(|renew_at| now < renew_at));
+            let result = async {
+                let current = match token.take() {
+                    Some(token) => token,
+                    None => self.obtain().await?,
+                };
+                self.publish(&current).await?;
+                Ok::<_, kubeio::Error>(current)
+            };
+            let pause = match result.await {
+                Ok(current) => {
+                    token = Some(current);
+                    backoff.reset();
+                    LOOK_PERIOD
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "the child's credential is not published");
+                    backoff.next_delay(self.env.random_u64())
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// A token of the deployer's service account: that of its Secret if there is one, else a short-lived one.
+    async fn obtain(&self) -> Result<Token, kubeio::Error> {
+        let namespace = Some(self.config.namespace.as_str());
+        let account = self.account().await?;
+        let account_uid = meta::uid(&account).to_owned();
+        if let Some(secret) = self
+            .child
+            .get_opt(&kubernetes::SECRETS, namespace, names::APP_DEPLOYER)
+            .await?
+            && let Some(token) =
+                decode(&secret["data"]["token"]).and_then(|token| String::from_utf8(token).ok())
+            && meta::annotation(&secret, annotations::SERVICE_ACCOUNT_NAME) == Some(names::APP_DEPLOYER)
+            && !token.is_empty()
+        {
+            return Ok(Token {
+                token,
+                ca: decode(&secret["data"]["ca.crt"]).unwrap_or_default(),
+                account_uid,
+                renew_at: None,
+            });
+        }
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS},
+        });
+        let asked = self.env.now();
+        let answer = self
+            .child
+            .create_subresource(
+                &kubernetes::SERVICE_ACCOUNTS,
+                namespace,
+                names::APP_DEPLOYER,
+                "token",
+                &request,
+            )
+            .await?;
+        let status = &answer["status"];
+        Ok(Token {
+            token: status["token"].as_str().unwrap_or_default().to_owned(),
+            ca: self.ca().await?,
+            account_uid,
+            renew_at: Some(renewal(asked, status["expirationTimestamp"].as_str())),
+        })
+    }
+
+    async fn account(&self) -> Result<Value, kubeio::Error> {
+        let namespace = Some(self.config.namespace.as_str());
+        let found = self
+            .child
+            .get_opt(&kubernetes::SERVICE_ACCOUNTS, namespace, names::APP_DEPLOYER)
+            .await?;
+        if let Some(account) = found {
+            return Ok(account);
+        }
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {
+                "name": names::APP_DEPLOYER,
+                "namespace": self.config.namespace,
+                "labels": {labels::CREATED_BY: labels::CREATED_BY_AGENT},
+            },
+        });
+        self.child
+            .create(&kubernetes::SERVICE_ACCOUNTS, namespace, &account)
+            .await
+    }
+
+    async fn ca(&self) -> Result<Vec<u8>, kubeio::Error> {
+        if !self.config.child_ca.is_empty() {
+            return Ok(self.config.child_ca.clone());
+        }
+        let map = self
+            .child
+            .get_opt(
+                &kubernetes::CONFIG_MAPS,
+                Some(&self.config.namespace),
+                "kube-root-ca.crt",
+            )
+            .await?;
+        let pem = map.as_ref().and_then(|map| map["data"]["ca.crt"].as_str());
+        Ok(pem.unwrap_or_default().as_bytes().to_vec())
+    }
+
+    async fn publish(&self, token: &Token) -> Result<(), kubeio::Error> {
+        let namespace = Some(self.namespace.as_str());
+        let name = names::CHILD_DEPLOYER_SECRET;
+        let wanted = secret(&self.config, &self.cluster_id, &self.namespace, token);
+        let Some(current) = self.parent.get_opt(&kubernetes::SECRETS, namespace, name).await? else {
+            self.parent
+                .create(&kubernetes::SECRETS, namespace, &wanted)
+                .await?;
+            return Ok(());
+        };
+        match update(&current, wanted) {
+            Some(changed) => self
+                .parent
+                .replace(&kubernetes::SECRETS, namespace, name, &changed)
+                .await
+                .map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+fn secret(config: &Config, cluster_id: &str, namespace: &str, token: &Token) -> Value {
+    let Token {
+        token,
+        ca,
+        account_uid,
+        renew_at: _,
+    } = token;
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {
+            "name": names::CHILD_DEPLOYER_SECRET,
+            "namespace": namespace,
+            "finalizers": [finalizers::APP],
+            "labels": {
+                labels::CREATED_BY: labels::CREATED_BY_AGENT,
+                labels::BOOTSTRAPPING: labels::CREDENTIALS_AUTO,
+                labels::CLUSTER_ID: cluster_id,
+            },
+            "annotations": {annotations::AUTO_UPDATE: "true"},
+        },
+        "data": {
+            "ca.crt": STANDARD.encode(ca),
+            "token": STANDARD.encode(token),
+            "service-account.name": STANDARD.encode(names::APP_DEPLOYER),
+            "service-account.uid": STANDARD.encode(account_uid),
+            names::ADVERTISE_URL_KEY: STANDARD.encode(&config.child_url),
+        },
+    })
+}
+
+/// The Secret as it is to be, or `None`: it is so already, somebody froze it, or it is going.
+fn update(current: &Value, wanted: Value) -> Option<Value> {
+    let frozen = meta::annotation(current, annotations::AUTO_UPDATE) != Some("true");
+    if frozen || meta::is_deleting(current) || current["data"] == wanted["data"] {
+        return None;
+    }
+    let mut changed = current.clone();
+    changed["data"] = wanted["data"].clone();
+    Some(changed)
+}
+
+/// When four fifths of a token's life are over.
+fn renewal(asked: Timestamp, expires: Option<&str>) -> Timestamp {
+    let expires = expires.and_then(|text| text.parse::<Timestamp>().ok());
+    let seconds = expires.map_or(TOKEN_SECONDS, |expires| {
+        (expires.as_second() - asked.as_second()).max(0)
+    });
+    asked
+        .checked_add(jiff::SignedDuration::from_secs(seconds / 5 * 4))
+        .unwrap_or(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(text: &str) -> Token {
+        Token {
+            token: text.to_owned(),
+            ca: b"pem".to_vec(),
+            account_uid: "u".to_owned(),
+            renew_at: None,
+        }
+    }
+
+    #[test]
+    fn the_secret_has_all_keys_and_is_left_alone_when_frozen() {
+        let mut config = Config::new("https://p", "abcdef.0123456789abcdef", "host_1");
+        config.child_url = "https://10.0.0.1:6443".to_owned();
+        let first = secret(&config, "id-1", "clusternet-x", &token("a"));
+        let keys: Vec<&String> = first["data"].as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            [
+                "apiserver-advertise-url",
+                "ca.crt",
+                "service-account.name",
+                "service-account.uid",
+                "token"
+            ]
+        );
+        assert!(meta::has_finalizer(&first, finalizers::APP));
+        let second = secret(&config, "id-1", "clusternet-x", &token("b"));
+        assert_eq!(update(&first, first.clone()), None);
+        assert_eq!(update(&first, second.clone()).unwrap()["data"], second["data"]);
+        let mut frozen = first;
+        meta::set_annotation(&mut frozen, annotations::AUTO_UPDATE, "false");
+        assert_eq!(update(&frozen, second), None);
+    }
+
+    #[test]
+    fn tokens_are_renewed_before_they_expire() {
+        let asked: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(
+            renewal(asked, Some("2026-01-01T01:00:00Z")).to_string(),
+            "2026-01-01T00:48:00Z"
+        );
+        assert_eq!(renewal(asked, None).to_string(), "2026-01-01T19:12:00Z");
+    }
+}

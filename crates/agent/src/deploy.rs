@@ -1,0 +1,10 @@
+//! Brings the objects of Descriptions into the child and keeps them there.
+//!
+//! [`plan`] and [`outcome`] decide; [`apply`] talks to the child about one object; `watches` follows what was applied;
+//! `deployer` is the loop over Descriptions.
+
+pub(crate) mod apply;
+pub(crate) mod deployer;
+pub mod outcome;
+pub mod plan;
+pub(crate) mod watches;

@@ -1,0 +1,167 @@
+//! One object in the child: read it, do what the plan says, remove it.
+
+use std::time::Duration;
+
+use kubeio::{Client, DeleteOptions, Mapper, ObjectKey, Patch};
+use machinery::{ApiResource, meta};
+use serde_json::Value;
+
+use super::outcome::{Observed, Problem};
+use super::plan::{self, Desired, ObjectId, Step};
+use super::watches::Watches;
+
+/// How long a definition may take until its kind is served, and how often that is looked at.
+const ESTABLISH_TRIES: u32 = 50;
+const ESTABLISH_PERIOD: Duration = Duration::from_millis(100);
+
+/// What applying and removing need.
+pub(crate) struct Applier {
+    pub(crate) child: Client,
+    pub(crate) mapper: Mapper,
+    pub(crate) watches: Watches,
+}
+
+impl Applier {
+    /// The resource of an object's kind.
+    pub(crate) async fn resource(&self, id: &ObjectId) -> Result<ApiResource, Problem> {
+        match self.mapper.resource(&id.kind).await {
+            Ok(Some(resource)) => Ok(resource),
+            Ok(None) => Err(Problem::NoSuchKind(id.clone())),
+            Err(error) => Err(Problem::Unreachable {
+                id: id.clone(),
+                message: crate::error::chain(&error),
+            }),
+        }
+    }
+
+    /// Brings one object to what it is to be; answers it as it is now.
+    pub(crate) async fn apply(
+        &self,
+        desired: &Desired,
+        is_there: impl Fn(&ObjectKey) -> bool,
+    ) -> (Observed, Option<Problem>) {
+        let mut observed = Observed {
+            id: desired.id.clone(),
+            live: None,
+        };
+        let resource = match self.resource(&desired.id).await {
+            Ok(resource) => resource,
+            Err(problem) => return (observed, Some(problem)),
+        };
+        // A watch may lag, so what it does not show may be there all the same: creating finds out.
+        let known = self.watches.get(&desired.id);
+        let seen = known.flatten();
+        let (live, problem) = self
+            .bring(desired, &resource, seen.as_deref().cloned(), &is_there)
+            .await;
+        observed.live = live;
+        (observed, problem)
+    }
+
+    async fn bring(
+        &self,
+        desired: &Desired,
+        resource: &ApiResource,
+        mut live: Option<Value>,
+        is_there: &impl Fn(&ObjectKey) -> bool,
+    ) -> (Option<Value>, Option<Problem>) {
+        let Desired { id, object } = desired;
+        let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
+        let problem = |verb, error: &kubeio::Error| Some(Problem::from_error(id, verb, resource, error));
+        if live.is_none() {
+            match self.child.create(resource, namespace, object).await {
+                Ok(made) => return (Some(made), None),
+                Err(error) if error.is_already_exists() => {
+                    match self.child.get(resource, namespace, name).await {
+                        Ok(found) => live = Some(found),
+                        Err(error) => return (None, problem("get", &error)),
+                    }
+                }
+                Err(error) => return (None, problem("create", &error)),
+            }
+        }
+        let (patch, body) = match plan::step(desired, live.as_ref(), is_there) {
+            Step::Create | Step::Nothing => return (live, None),
+            Step::Wait => return (live, Some(Problem::Terminating(id.clone()))),
+            Step::Refuse(other) => {
+                let id = id.clone();
+                return (live, Some(Problem::OwnedByAnother { id, other }));
+            }
+            Step::Strategic(body) => (Patch::Strategic, body),
+            Step::Merge(body) => (Patch::Merge, body),
+        };
+        tracing::info!(kind = %id.kind.kind, namespace = id.key.namespace, name, "object changed to what it is to be");
+        match self
+            .child
+            .patch(resource, namespace, name, None, patch, &body)
+            .await
+        {
+            Ok(changed) => (Some(changed), None),
+            // It went meanwhile: its deletion is an event, and the next pass makes it again.
+            Err(error) if error.is_not_found() => (None, Some(Problem::Terminating(id.clone()))),
+            Err(error) => (live, problem("patch", &error)),
+        }
+    }
+
+    /// Waits until a definition's kind is served. When it takes too long, applying its objects says what is missing.
+    pub(crate) async fn established(&self, resource: &ApiResource, definition: &Observed) {
+        for _ in 0..ESTABLISH_TRIES {
+            let Ok(live) = self.child.get(resource, None, &definition.id.key.name).await else {
+                return;
+            };
+            let conditions = live["status"]["conditions"].as_array();
+            if conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+            {
+                return;
+            }
+            tokio::time::sleep(ESTABLISH_PERIOD).await;
+        }
+    }
+
+    /// An object as it is in the child now, if it is there and comes from the Description.
+    pub(crate) async fn owned(
+        &self,
+        id: &ObjectId,
+        description: &ObjectKey,
+    ) -> Result<Option<Value>, Problem> {
+        let resource = match self.resource(id).await {
+            Ok(resource) => resource,
+            // With its kind the object went too.
+            Err(Problem::NoSuchKind(_)) => return Ok(None),
+            Err(problem) => return Err(problem),
+        };
+        match self
+            .child
+            .get_opt(&resource, id.key.namespace(), &id.key.name)
+            .await
+        {
+            Ok(live) => Ok(live.filter(|live| plan::owner(live).as_ref() == Some(description))),
+            Err(error) => Err(Problem::from_error(id, "get", &resource, &error)),
+        }
+    }
+
+    /// Asks for the removal of an object as it was seen; it may take its time.
+    pub(crate) async fn remove(&self, id: &ObjectId, live: &Value) -> Result<(), Problem> {
+        if meta::is_deleting(live) {
+            return Ok(());
+        }
+        let resource = self.resource(id).await?;
+        let options = DeleteOptions {
+            uid: Some(meta::uid(live).to_owned()).filter(|uid| !uid.is_empty()),
+            ..DeleteOptions::background()
+        };
+        match self
+            .child
+            .delete(&resource, id.key.namespace(), &id.key.name, &options)
+            .await
+        {
+            Ok(()) => Ok(()),
+            // Gone, or another object of the same name by now.
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(Problem::from_error(id, "delete", &resource, &error)),
+        }
+    }
+}

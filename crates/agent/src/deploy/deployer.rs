@@ -1,0 +1,517 @@
+//! The loop over Descriptions: applies, prunes, removes, reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use api::clusters::SyncMode;
+use api::{apps, finalizers, names, reasons};
+use clock::Env;
+use futures::StreamExt;
+use kubeio::{
+    Cache, CancellationToken, Client, EventType, Mapper, ObjectKey, Outcome, Patch, Queue, QueueOptions,
+    Recorder,
+};
+use machinery::{ApiResource, Gvk, meta};
+use serde_json::{Value, json};
+
+use super::apply::Applier;
+use super::outcome::{self, Observed, Problem, Verdict};
+use super::plan::{self, Desired, Duty, ObjectId, Wave};
+use super::watches::Watches;
+use crate::error::chain;
+
+/// Requests in flight for one Description.
+const PARALLEL: usize = 8;
+/// Between two looks at objects that are to go.
+const REMOVAL_PERIOD: Duration = Duration::from_secs(2);
+/// Between two looks at objects whose kind cannot be watched.
+const BLIND_PERIOD: Duration = Duration::from_mins(1);
+/// Between two looks at everything, whatever the watches say.
+const RESYNC_PERIOD: Duration = Duration::from_mins(30);
+
+/// What a deployer is made of.
+pub(crate) struct Parts {
+    pub(crate) parent: Client,
+    pub(crate) child: Client,
+    pub(crate) namespace: String,
+    /// The ManagedCluster of the child, in a cache of its namespace.
+    pub(crate) clusters: Cache,
+    pub(crate) default_mode: SyncMode,
+    pub(crate) app_pusher: bool,
+    pub(crate) recovery: bool,
+    pub(crate) workers: usize,
+    pub(crate) env: Env,
+}
+
+/// Applies the Descriptions of one child.
+pub(crate) struct Deployer {
+    parts: Parts,
+    descriptions: Cache,
+    applier: Applier,
+    recorder: Recorder,
+    queue: Queue<ObjectKey>,
+    /// Last told verdict of each Description, so that an event is recorded once.
+    told: Mutex<BTreeMap<ObjectKey, String>>,
+}
+
+impl Deployer {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let queue = Queue::new(QueueOptions {
+            base: Duration::from_millis(500),
+            max: Duration::from_mins(1),
+        });
+        Self {
+            descriptions: Cache::start(
+                parts.parent.clone(),
+                apps::DESCRIPTIONS,
+                kubeio::CacheOptions::namespace(parts.namespace.clone()),
+            ),
+            applier: Applier {
+                child: parts.child.clone(),
+                mapper: Mapper::new(parts.child.clone()),
+                watches: Watches::new(parts.child.clone(), queue.clone()),
+            },
+            recorder: Recorder::start(parts.parent.clone(), parts.env.clone(), names::AGENT),
+            queue,
+            told: Mutex::default(),
+            parts,
+        }
+    }
+
+    /// Works until `shutdown`.
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        self.descriptions.ready().await;
+        let mut changes = self.descriptions.subscribe();
+        let descriptions = async {
+            loop {
+                let change = changes.next().await;
+                if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
+                    self.queue.add(change.key);
+                }
+            }
+        };
+        let mut cluster_changes = self.parts.clusters.subscribe();
+        let modes = async {
+            let mut duty = self.duty();
+            loop {
+                cluster_changes.next().await;
+                let now = self.duty();
+                if now != duty {
+                    tracing::info!(duty = ?now, "sync mode changed");
+                    duty = now;
+                    for description in self.descriptions.list() {
+                        self.queue.add(ObjectKey::of(&description));
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.queue.serve(self.parts.workers, &shutdown, |key| self.reconcile(key)) => {}
+            () = descriptions => {}
+            () = modes => {}
+        }
+    }
+
+    /// Who deploys, as the ManagedCluster says now.
+    fn duty(&self) -> Duty {
+        let mode = self
+            .parts
+            .clusters
+            .list()
+            .first()
+            .and_then(|cluster| SyncMode::parse(cluster["spec"]["syncMode"].as_str()?))
+            .unwrap_or(self.parts.default_mode);
+        Duty::of(mode, self.parts.app_pusher)
+    }
+
+    async fn reconcile(&self, key: ObjectKey) -> Outcome {
+        let Some(description) = self.descriptions.get_key(&key) else {
+            self.applier.watches.set(&key, &BTreeMap::new());
+            self.told.lock().expect("no holder panics").remove(&key);
+            return Outcome::Done;
+        };
+        if description["spec"]["deployer"] != "Generic" {
+            return Outcome::Done;
+        }
+        let result = match (self.duty(), meta::is_deleting(&description)) {
+            (Duty::Deploy, false) => self.deploy(&key, &description).await,
+            (Duty::Deploy, true) => self.remove(&key, &description).await,
+            (Duty::Observe, _) => self.observe(&key, &description).await,
+        };
+        result.unwrap_or_else(|error| {
+            tracing::warn!(namespace = key.namespace, name = key.name, error = %chain(&error), "description not settled");
+            Outcome::Retry
+        })
+    }
+
+    /// Applies what is wanted, removes what is wanted no longer, reports.
+    async fn deploy(&self, key: &ObjectKey, description: &Value) -> Result<Outcome, kubeio::Error> {
+        if !meta::has_finalizer(description, finalizers::APP) {
+            // Its answer comes back as a change.
+            self.set_finalizer(key, description, true).await?;
+            return Ok(Outcome::Done);
+        }
+        let (wanted, mut problems) = plan::desired(description);
+        for problem in &problems {
+            self.recorder.record(
+                description,
+                EventType::Warning,
+                reasons::FAILED_MARSHALING_RESOURCE,
+                &problem.to_string(),
+            );
+        }
+        let leftovers = plan::leftovers(description, self.applier.watches.owned(key), &wanted);
+        self.record_first(key, description, &wanted, &leftovers).await?;
+        let Applied {
+            mut observed,
+            resources,
+        } = self.apply_all(&wanted, &mut problems).await;
+        let left = self.remove_all(key, &leftovers, &mut problems).await;
+        for gone in leftovers.iter().filter(|id| !left.contains(id)) {
+            let note = format!("{gone} is wanted no longer and gone");
+            self.recorder.record(
+                description,
+                EventType::Normal,
+                reasons::SUCCESSFULLY_PRUNING_FEED,
+                &note,
+            );
+        }
+        let removing = !left.is_empty();
+        observed.extend(left.into_iter().map(|id| Observed { id, live: None }));
+        if self.parts.recovery {
+            self.applier.watches.set(key, &resources);
+        }
+        let verdict = Verdict::Done(&problems);
+        self.report(key, description, verdict, outcome::manifest_statuses(&observed))
+            .await?;
+        self.tell(key, description, &problems);
+        Ok(if !problems.is_empty() {
+            Outcome::Retry
+        } else if removing {
+            Outcome::After(REMOVAL_PERIOD)
+        } else if self.applier.watches.sees_all(key) {
+            Outcome::After(RESYNC_PERIOD)
+        } else {
+            Outcome::After(BLIND_PERIOD)
+        })
+    }
+
+    /// Before an object is applied for the first time its name is in the status: whatever happens, it is found again.
+    async fn record_first(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+        wanted: &[Desired],
+        leftovers: &[ObjectId],
+    ) -> Result<(), kubeio::Error> {
+        let recorded = plan::recorded(description);
+        let all_known = wanted
+            .iter()
+            .all(|desired| recorded.iter().any(|id| id.is_same_object(&desired.id)));
+        if all_known {
+            return Ok(());
+        }
+        let old = description["status"]["manifestStatuses"].as_array();
+        let entries = wanted
+            .iter()
+            .map(|desired| &desired.id)
+            .chain(leftovers)
+            .map(|id| {
+                old.into_iter()
+                    .flatten()
+                    .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
+                    .cloned()
+                    .unwrap_or_else(|| id.to_feed())
+            });
+        self.report(key, description, Verdict::Begun, entries.collect())
+            .await
+    }
+
+    async fn apply_all(&self, wanted: &[Desired], problems: &mut Vec<Problem>) -> Applied {
+        let mut results: BTreeMap<&ObjectId, Observed> = BTreeMap::new();
+        let mut broken_namespaces: BTreeSet<&str> = BTreeSet::new();
+        let is_there = |key: &ObjectKey| {
+            key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
+        };
+        for wave in Wave::ALL {
+            let (doomed, ready): (Vec<_>, Vec<_>) = wanted
+                .iter()
+                .filter(|desired| Wave::of(&desired.id.kind) == wave)
+                .partition(|desired| broken_namespaces.contains(desired.id.key.namespace.as_str()));
+            for desired in doomed {
+                problems.push(Problem::NoNamespace(desired.id.clone()));
+            }
+            let done: Vec<_> = futures::stream::iter(ready)
+                .map(|desired| async move { (desired, self.applier.apply(desired, is_there).await) })
+                .buffered(PARALLEL)
+                .collect()
+                .await;
+            for (desired, (observed, problem)) in done {
+                if let Some(problem) = problem {
+                    if wave == Wave::Namespaces {
+                        broken_namespaces.insert(&desired.id.key.name);
+                    }
+                    problems.push(problem);
+                } else if wave == Wave::Definitions
+                    && let Ok(resource) = self.applier.resource(&desired.id).await
+                {
+                    self.applier.established(&resource, &observed).await;
+                }
+                results.insert(&desired.id, observed);
+            }
+        }
+        let mut resources = BTreeMap::new();
+        for desired in wanted {
+            if let Ok(resource) = self.applier.resource(&desired.id).await {
+                resources.insert(desired.id.kind.clone(), resource);
+            }
+        }
+        let observed = wanted
+            .iter()
+            .map(|desired| {
+                results.remove(&desired.id).unwrap_or_else(|| Observed {
+                    id: desired.id.clone(),
+                    live: None,
+                })
+            })
+            .collect();
+        Applied { observed, resources }
+    }
+
+    /// Removes objects of the Description in order; answers those that are still there.
+    async fn remove_all(
+        &self,
+        key: &ObjectKey,
+        ids: &[ObjectId],
+        problems: &mut Vec<Problem>,
+    ) -> Vec<ObjectId> {
+        let mut left = BTreeMap::new();
+        for id in ids {
+            match self.applier.owned(id, key).await {
+                Ok(None) => {}
+                Ok(Some(live)) => {
+                    left.insert(id.clone(), live);
+                }
+                Err(problem) => {
+                    left.insert(id.clone(), Value::Null);
+                    problems.push(problem);
+                }
+            }
+        }
+        for id in plan::removable(&left) {
+            if let Some(live) = left.get(id).filter(|live| live.is_object())
+                && let Err(problem) = self.applier.remove(id, live).await
+            {
+                problems.push(problem);
+            }
+        }
+        left.into_keys().collect()
+    }
+
+    /// Follows the deletion of a Description to its end, then lets it go.
+    async fn remove(&self, key: &ObjectKey, description: &Value) -> Result<Outcome, kubeio::Error> {
+        if !meta::has_finalizer(description, finalizers::APP) {
+            return Ok(Outcome::Done);
+        }
+        let (wanted, _) = plan::desired(description);
+        let mut ids: Vec<ObjectId> = wanted.into_iter().map(|desired| desired.id).collect();
+        for id in plan::leftovers(description, self.applier.watches.owned(key), &[]) {
+            if !ids.iter().any(|other| other.is_same_object(&id)) {
+                ids.push(id);
+            }
+        }
+        let mut problems = Vec::new();
+        let mut left = self.remove_all(key, &ids, &mut problems).await;
+        if !left.is_empty() && problems.is_empty() {
+            // Many objects are gone as soon as they are asked to go.
+            left = self.remove_all(key, &left, &mut problems).await;
+        }
+        if left.is_empty() && problems.is_empty() {
+            self.applier.watches.set(key, &BTreeMap::new());
+            self.set_finalizer(key, description, false).await?;
+            return Ok(Outcome::Done);
+        }
+        for problem in &problems {
+            self.recorder.record(
+                description,
+                EventType::Warning,
+                reasons::FAILED_DELETING_DESCRIPTION,
+                &problem.to_string(),
+            );
+        }
+        let failed = !problems.is_empty();
+        problems.extend(left.iter().cloned().map(Problem::NotGone));
+        let observed: Vec<Observed> = left.into_iter().map(|id| Observed { id, live: None }).collect();
+        let verdict = Verdict::Removing(&problems);
+        match self
+            .report(key, description, verdict, outcome::manifest_statuses(&observed))
+            .await
+        {
+            Err(error) if !error.is_not_found() => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(if failed {
+            Outcome::Retry
+        } else {
+            Outcome::After(REMOVAL_PERIOD)
+        })
+    }
+
+    /// The parent applies: only the objects' status is reported.
+    async fn observe(&self, key: &ObjectKey, description: &Value) -> Result<Outcome, kubeio::Error> {
+        if !self.parts.recovery || meta::is_deleting(description) {
+            return Ok(Outcome::Done);
+        }
+        let (wanted, _) = plan::desired(description);
+        let mut resources = BTreeMap::new();
+        let mut observed = Vec::new();
+        let mut blind = false;
+        for Desired { id, .. } in wanted {
+            let Ok(resource) = self.applier.resource(&id).await else {
+                blind = true;
+                observed.push(Observed { id, live: None });
+                continue;
+            };
+            let live = match self.applier.watches.get(&id) {
+                Some(live) => live.as_deref().cloned(),
+                None => {
+                    blind = true;
+                    self.parts
+                        .child
+                        .get_opt(&resource, id.key.namespace(), &id.key.name)
+                        .await?
+                }
+            };
+            resources.insert(id.kind.clone(), resource);
+            observed.push(Observed { id, live });
+        }
+        self.applier.watches.set(key, &resources);
+        let manifests = json!(outcome::manifest_statuses(&observed));
+        if description["status"]["manifestStatuses"] != manifests {
+            self.patch_status(key, &json!({"status": {"manifestStatuses": manifests}}))
+                .await?;
+        }
+        Ok(if blind {
+            Outcome::After(BLIND_PERIOD)
+        } else {
+            Outcome::Done
+        })
+    }
+
+    async fn report(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+        verdict: Verdict<'_>,
+        manifests: Vec<Value>,
+    ) -> Result<(), kubeio::Error> {
+        // An earlier report of this very pass is in the cache, not in the snapshot that the pass began with.
+        let mut basis = description.clone();
+        if let Some(latest) = self.descriptions.get_key(key) {
+            basis["status"] = latest["status"].clone();
+        }
+        let status = outcome::status(&basis, verdict, manifests, self.parts.env.now());
+        match outcome::status_patch(&basis, status) {
+            Some(patch) => self.patch_status(key, &patch).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn patch_status(&self, key: &ObjectKey, patch: &Value) -> Result<(), kubeio::Error> {
+        let answer = self
+            .parts
+            .parent
+            .patch(
+                &apps::DESCRIPTIONS,
+                key.namespace(),
+                &key.name,
+                Some("status"),
+                Patch::Merge,
+                patch,
+            )
+            .await?;
+        self.descriptions.put(answer);
+        Ok(())
+    }
+
+    async fn set_finalizer(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+        wanted: bool,
+    ) -> Result<(), kubeio::Error> {
+        let mut list: Vec<&str> = meta::finalizers(description)
+            .filter(|finalizer| *finalizer != finalizers::APP)
+            .collect();
+        if wanted {
+            list.push(finalizers::APP);
+        }
+        let patch = json!({"metadata": {
+            "finalizers": list,
+            "resourceVersion": meta::resource_version(description),
+        }});
+        let result = self
+            .parts
+            .parent
+            .patch(
+                &apps::DESCRIPTIONS,
+                key.namespace(),
+                &key.name,
+                None,
+                Patch::Merge,
+                &patch,
+            )
+            .await;
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tell(&self, key: &ObjectKey, description: &Value, problems: &[Problem]) {
+        let text = match problems {
+            [] => "all objects are applied".to_owned(),
+            problems => problems
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        };
+        let verdict = format!("{} {text}", meta::generation(description));
+        let told = self
+            .told
+            .lock()
+            .expect("no holder panics")
+            .insert(key.clone(), verdict.clone());
+        if told.as_ref() == Some(&verdict) {
+            return;
+        }
+        // After a restart, success that was told before is not told again.
+        if told.is_none() && problems.is_empty() && description["status"]["phase"] == "Success" {
+            return;
+        }
+        if problems.is_empty() {
+            self.recorder.record(
+                description,
+                EventType::Normal,
+                reasons::SUCCESSFULLY_DEPLOYED,
+                &text,
+            );
+        } else {
+            self.recorder.record(
+                description,
+                EventType::Warning,
+                reasons::UNSUCCESSFULLY_DEPLOYED,
+                &text,
+            );
+        }
+    }
+}
+
+struct Applied {
+    observed: Vec<Observed>,
+    resources: BTreeMap<Gvk, ApiResource>,
+}

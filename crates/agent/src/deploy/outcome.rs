@@ -1,0 +1,346 @@
+//! What became of a Description's objects, as its status says it. Pure.
+
+use std::fmt;
+
+use api::apps::DescriptionPhase;
+use jiff::Timestamp;
+use kubeio::ObjectKey;
+use machinery::{ApiResource, Reason, meta};
+use serde_json::{Value, json};
+
+use super::plan::ObjectId;
+use crate::report;
+
+/// The longest reason that is written; a status is no log.
+const REASON_LIMIT: usize = 8 << 10;
+
+/// Why an object is not as it is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// An entry of `spec.raw` is no object.
+    Undecodable {
+        /// Which entry.
+        index: usize,
+        /// Why not.
+        why: String,
+    },
+    /// The child serves no such kind.
+    NoSuchKind(ObjectId),
+    /// The agent lacks a right in the child.
+    Forbidden {
+        /// The object.
+        id: ObjectId,
+        /// `create`, `patch`…
+        verb: &'static str,
+        /// The resource.
+        resource: ApiResource,
+    },
+    /// Another Description has the object.
+    OwnedByAnother {
+        /// The object.
+        id: ObjectId,
+        /// The other Description.
+        other: ObjectKey,
+    },
+    /// The object is being deleted.
+    Terminating(ObjectId),
+    /// Its namespace could not be made.
+    NoNamespace(ObjectId),
+    /// The child refuses it.
+    Refused {
+        /// The object.
+        id: ObjectId,
+        /// In the child's words.
+        message: String,
+    },
+    /// The child does not answer.
+    Unreachable {
+        /// The object.
+        id: ObjectId,
+        /// What happened.
+        message: String,
+    },
+    /// An object that is wanted no longer is still there.
+    NotGone(ObjectId),
+}
+
+impl Problem {
+    /// From a failed request about an object.
+    pub fn from_error(
+        id: &ObjectId,
+        verb: &'static str,
+        resource: &ApiResource,
+        error: &kubeio::Error,
+    ) -> Self {
+        let id = id.clone();
+        match error.api() {
+            Some(api) if api.reason == Reason::Forbidden && is_missing_right(&api.message) => {
+                Self::Forbidden {
+                    id,
+                    verb,
+                    resource: resource.clone(),
+                }
+            }
+            Some(api) => Self::Refused {
+                id,
+                message: api.message.clone(),
+            },
+            None => Self::Unreachable {
+                id,
+                message: crate::error::chain(error),
+            },
+        }
+    }
+
+    /// One CamelCase word for the condition.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Undecodable { .. } => "Undecodable",
+            Self::NoSuchKind(_) => "NoSuchKind",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::OwnedByAnother { .. } => "OwnedByAnother",
+            Self::Terminating(_) => "Terminating",
+            Self::NoNamespace(_) => "NoNamespace",
+            Self::Refused { .. } => "Refused",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::NotGone(_) => "Removing",
+        }
+    }
+}
+
+/// Admission also answers 403 (quotas, a namespace that is going): that is no missing right.
+fn is_missing_right(message: &str) -> bool {
+    message.contains(" cannot ") && message.contains(" resource ")
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecodable { index, why } => write!(f, "spec.raw[{index}] is no object: {why}"),
+            Self::NoSuchKind(id) => write!(
+                f,
+                "{id}: the cluster serves no kind {} in {}",
+                id.kind.kind,
+                id.kind.api_version()
+            ),
+            Self::Forbidden { id, verb, resource } => {
+                let group = if resource.group.is_empty() {
+                    "core"
+                } else {
+                    &*resource.group
+                };
+                write!(
+                    f,
+                    "{id}: missing right: the agent may not {verb} {} of group {group}",
+                    resource.plural
+                )?;
+                match id.key.namespace() {
+                    Some(namespace) => write!(f, " in namespace {namespace:?}"),
+                    None => Ok(()),
+                }
+            }
+            Self::OwnedByAnother { id, other } => write!(f, "{id}: belongs to Description {other}"),
+            Self::Terminating(id) => write!(f, "{id}: is being deleted; it is made again when it is gone"),
+            Self::NoNamespace(id) => write!(f, "{id}: its namespace could not be made"),
+            Self::Refused { id, message } => write!(f, "{id}: {message}"),
+            Self::Unreachable { id, message } => write!(f, "{id}: the cluster does not answer: {message}"),
+            Self::NotGone(id) => write!(f, "{id}: is wanted no longer, and not gone yet"),
+        }
+    }
+}
+
+/// What was found about one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// The object.
+    pub id: ObjectId,
+    /// Its state in the child, if it is there.
+    pub live: Option<Value>,
+}
+
+/// The entries of `manifestStatuses`.
+pub fn manifest_statuses(observed: &[Observed]) -> Vec<Value> {
+    observed
+        .iter()
+        .map(|Observed { id, live }| {
+            let mut entry = id.to_feed();
+            let status = live.as_ref().and_then(|live| live.get("status"));
+            if let Some(status) = status.filter(|status| status.is_object()) {
+                entry["observedStatus"] = status.clone();
+            }
+            entry
+        })
+        .collect()
+}
+
+/// What a Description's status says after a pass, or before one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verdict<'a> {
+    /// Objects that were not recorded yet are about to be applied.
+    Begun,
+    /// Everything was tried; these are the problems.
+    Done(&'a [Problem]),
+    /// The Description is being deleted; this is what is in the way.
+    Removing(&'a [Problem]),
+}
+
+/// The new status of a Description; equal to the old one if nothing changed.
+pub fn status(description: &Value, verdict: Verdict<'_>, manifests: Vec<Value>, now: Timestamp) -> Value {
+    let old = &description["status"];
+    let generation = meta::generation(description);
+    let (phase, condition, word, reason) = match verdict {
+        Verdict::Begun => (DescriptionPhase::Pending, "Unknown", "Applying", String::new()),
+        Verdict::Done([]) => (DescriptionPhase::Success, "True", "Applied", String::new()),
+        Verdict::Done(problems) => (
+            DescriptionPhase::Failure,
+            "False",
+            problems[0].word(),
+            reason(problems),
+        ),
+        Verdict::Removing(problems) => (
+            DescriptionPhase::Uninstalling,
+            "False",
+            problems.first().map_or("Removing", Problem::word),
+            reason(problems),
+        ),
+    };
+    let new = json!({
+        "type": "Applied",
+        "status": condition,
+        "reason": word,
+        "message": reason,
+        "observedGeneration": generation,
+        "lastTransitionTime": report::time(now),
+    });
+    let old_conditions = old["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let mut status = json!({
+        "phase": phase,
+        "reason": reason,
+        "observedGeneration": generation,
+        "conditions": report::merge_conditions(old_conditions, new),
+    });
+    if !manifests.is_empty() || old.get("manifestStatuses").is_some() {
+        status["manifestStatuses"] = Value::Array(manifests);
+    }
+    status
+}
+
+fn reason(problems: &[Problem]) -> String {
+    let mut text = String::new();
+    for (index, problem) in problems.iter().enumerate() {
+        let next = problem.to_string();
+        if text.len() + next.len() > REASON_LIMIT && index > 0 {
+            text.push_str(&format!("; and {} more", problems.len() - index));
+            break;
+        }
+        if index > 0 {
+            text.push_str("; ");
+        }
+        text.extend(next.chars().take(REASON_LIMIT));
+    }
+    text
+}
+
+/// The merge patch of the status subresource, or `None` if the Description says all that already. A parent whose
+/// definition of the kind lacks our further fields drops them: they alone are no reason to write.
+pub fn status_patch(description: &Value, status: Value) -> Option<Value> {
+    let old = &description["status"];
+    let differs = ["phase", "reason", "manifestStatuses"]
+        .into_iter()
+        .any(|field| empty_as_null(&old[field]) != empty_as_null(&status[field]));
+    let knows_conditions = old.get("conditions").is_some();
+    let conditions_differ = knows_conditions
+        && ["conditions", "observedGeneration"]
+            .into_iter()
+            .any(|field| old[field] != status[field]);
+    (differs || conditions_differ).then(|| json!({"status": status}))
+}
+
+fn empty_as_null(value: &Value) -> &Value {
+    match value {
+        Value::String(text) if text.is_empty() => &Value::Null,
+        Value::Array(list) if list.is_empty() => &Value::Null,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::{ApiError, Gvk};
+
+    fn id() -> ObjectId {
+        ObjectId {
+            kind: Gvk::new("apps/v1", "Deployment"),
+            key: ObjectKey::new("shop", "web"),
+        }
+    }
+
+    fn problem(reason: Reason, message: &str) -> Problem {
+        let deployments = ApiResource::namespaced("apps", "v1", "deployments", "Deployment");
+        let error = kubeio::Error::Api(ApiError::new(reason, message));
+        Problem::from_error(&id(), "create", &deployments, &error)
+    }
+
+    #[test]
+    fn a_missing_right_is_named() {
+        let problem = problem(
+            Reason::Forbidden,
+            r#"deployments.apps is forbidden: User "a" cannot create resource "deployments" in API group "apps" in the namespace "shop""#,
+        );
+        assert_eq!(
+            problem.to_string(),
+            r#"Deployment shop/web: missing right: the agent may not create deployments of group apps in namespace "shop""#
+        );
+    }
+
+    #[test]
+    fn a_quota_is_no_missing_right() {
+        let problem = problem(Reason::Forbidden, "exceeded quota: q");
+        assert_eq!(problem.to_string(), "Deployment shop/web: exceeded quota: q");
+    }
+
+    #[test]
+    fn writing_twice_asks_for_nothing() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let later: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let observed = [Observed {
+            id: id(),
+            live: Some(json!({"status": {"replicas": 3}})),
+        }];
+        let mut description = json!({"metadata": {"generation": 2}});
+        for problems in [&[][..], &[Problem::NotGone(id())][..]] {
+            let verdict = Verdict::Done(problems);
+            let first = status(&description, verdict, manifest_statuses(&observed), now);
+            let patch = status_patch(&description, first).expect("a change");
+            machinery::patch::merge_patch(&mut description, &patch);
+            let again = status(&description, verdict, manifest_statuses(&observed), later);
+            assert_eq!(status_patch(&description, again), None);
+        }
+        assert_eq!(description["status"]["phase"], "Failure");
+        assert_eq!(
+            description["status"]["manifestStatuses"][0]["observedStatus"]["replicas"],
+            3
+        );
+    }
+
+    #[test]
+    fn reasons_are_bounded() {
+        let problems = vec![
+            Problem::Refused {
+                id: id(),
+                message: "x".repeat(3_000)
+            };
+            10
+        ];
+        let text = reason(&problems);
+        assert!(
+            text.len() < REASON_LIMIT + 100 && text.ends_with("and 8 more"),
+            "{}",
+            text.len()
+        );
+    }
+}

@@ -1,0 +1,239 @@
+use super::*;
+
+fn description(objects: &[Value]) -> Value {
+    let raw: Vec<String> = objects
+        .iter()
+        .map(|object| STANDARD.encode(object.to_string()))
+        .collect();
+    json!({"metadata": {"namespace": "edge", "name": "app.v1-generic"}, "spec": {"deployer": "Generic", "raw": raw}})
+}
+
+fn deployment(replicas: u32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+            "annotations": {annotations::KUBECTL_LAST_APPLIED: "{}"}},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}},
+        "status": {"replicas": 1}})
+}
+
+fn wanted(replicas: u32) -> Desired {
+    let (mut objects, problems) = desired(&description(&[deployment(replicas)]));
+    assert!(problems.is_empty());
+    objects.remove(0)
+}
+
+/// As a server would hand it out: with defaults, its own metadata and a status.
+fn live(desired: &Desired) -> Value {
+    let mut live = desired.object.clone();
+    live["metadata"]["uid"] = json!("u-1");
+    live["metadata"]["generation"] = json!(3);
+    live["spec"]["strategy"] = json!({"type": "RollingUpdate"});
+    live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+    live["status"] = json!({"replicas": 9});
+    live
+}
+
+#[test]
+fn objects_are_prepared_with_both_annotations() {
+    let Desired { id, object } = wanted(2);
+    assert_eq!(id.to_string(), "Deployment shop/web");
+    assert_eq!(
+        meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION),
+        Some("edge.app.v1-generic")
+    );
+    assert_eq!(owner(&object), Some(ObjectKey::new("edge", "app.v1-generic")));
+    let applied: Value =
+        serde_json::from_str(meta::annotation(&object, annotations::LAST_APPLIED).unwrap()).unwrap();
+    assert_eq!(applied["spec"], object["spec"]);
+    assert_eq!(meta::annotation(&applied, annotations::LAST_APPLIED), None);
+    for gone in ["uid", "resourceVersion"] {
+        assert!(object["metadata"].get(gone).is_none(), "{gone}");
+    }
+    assert!(object.get("status").is_none());
+    assert_eq!(meta::annotation(&object, annotations::KUBECTL_LAST_APPLIED), None);
+}
+
+#[test]
+fn what_cannot_be_used_is_told_by_its_index() {
+    let mut description = description(&[deployment(1), json!({"apiVersion": "v1", "kind": "ConfigMap"})]);
+    description["spec"]["raw"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("!"));
+    let (objects, problems) = desired(&description);
+    assert_eq!(objects.len(), 1);
+    let indexes: Vec<usize> = problems
+        .iter()
+        .map(|problem| match problem {
+            Problem::Undecodable { index, .. } => *index,
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(indexes, [1, 2]);
+}
+
+#[test]
+fn the_later_of_two_entries_counts() {
+    let (objects, _) = desired(&description(&[deployment(1), deployment(5)]));
+    assert_eq!(objects.len(), 1);
+    assert_eq!(objects[0].object["spec"]["replicas"], 5);
+}
+
+/// O11.
+#[test]
+fn o11_what_asks_for_applying_again() {
+    let wanted = wanted(2);
+    let base = live(&wanted);
+    let changed = |change: fn(&mut Value)| {
+        let mut live = base.clone();
+        change(&mut live);
+        drifted(&wanted.object, &live)
+    };
+    assert!(!changed(|_| {}), "defaults are no drift");
+    assert!(
+        changed(|live| live["spec"]["replicas"] = json!(3)),
+        "a field changed"
+    );
+    assert!(
+        !changed(|live| live["spec"]["extra"] = json!(1)),
+        "others may add"
+    );
+    assert!(!changed(|live| live["status"] = json!({})), "status");
+    assert!(
+        !changed(|live| live["metadata"]["managedFields"] = json!([1])),
+        "managed fields"
+    );
+    assert!(
+        changed(|live| live["metadata"]["labels"] = json!({})),
+        "a label removed"
+    );
+    assert!(
+        changed(|live| {
+            live["spec"].as_object_mut().unwrap().remove("template");
+        }),
+        "a removal"
+    );
+    assert!(needs_resync(&wanted.object, None), "deleted");
+}
+
+#[test]
+fn steps_of_one_object() {
+    let nobody = |_: &ObjectKey| false;
+    let wanted = wanted(2);
+    assert_eq!(step(&wanted, None, nobody), Step::Create);
+    let good = live(&wanted);
+    assert_eq!(step(&wanted, Some(&good), nobody), Step::Nothing);
+
+    let mut drift = good.clone();
+    drift["spec"]["replicas"] = json!(9);
+    assert_eq!(
+        step(&wanted, Some(&drift), nobody),
+        Step::Strategic(json!({"spec": {"replicas": 2}}))
+    );
+
+    let mut going = good.clone();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(step(&wanted, Some(&going), nobody), Step::Wait);
+
+    let mut others = good.clone();
+    meta::set_annotation(&mut others, annotations::OWNED_BY_DESCRIPTION, "edge.other");
+    let other = ObjectKey::new("edge", "other");
+    assert_eq!(
+        step(&wanted, Some(&others), |key| *key == other),
+        Step::Refuse(other.clone())
+    );
+    let Step::Strategic(taken) = step(&wanted, Some(&others), nobody) else {
+        panic!("what nobody has any more is taken over")
+    };
+    assert_eq!(
+        taken["metadata"]["annotations"][annotations::OWNED_BY_DESCRIPTION],
+        "edge.app.v1-generic"
+    );
+}
+
+#[test]
+fn a_field_that_is_wanted_no_longer_is_removed_and_those_of_others_stay() {
+    let widget = |spec: Value| {
+        let object =
+            json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
+        desired(&description(&[object])).0.remove(0)
+    };
+    let before = widget(json!({"a": 1, "b": 2}));
+    let mut live = before.object.clone();
+    live["spec"]["others"] = json!(true);
+    let now = widget(json!({"a": 1}));
+    let Step::Merge(patch) = step(&now, Some(&live), |_| false) else {
+        panic!("a kind that is not built in is patched by JSON merge")
+    };
+    assert_eq!(patch["spec"], json!({"b": null}));
+    machinery::patch::merge_patch(&mut live, &patch);
+    assert_eq!(live["spec"], json!({"a": 1, "others": true}));
+    assert_eq!(
+        step(&now, Some(&live), |_| false),
+        Step::Nothing,
+        "applying again asks for nothing"
+    );
+}
+
+#[test]
+fn duties_of_the_modes() {
+    for (mode, pusher, duty) in [
+        (SyncMode::Pull, false, Duty::Deploy),
+        (SyncMode::Pull, true, Duty::Deploy),
+        (SyncMode::Push, true, Duty::Observe),
+        (SyncMode::Push, false, Duty::Observe),
+        (SyncMode::Dual, true, Duty::Observe),
+        (SyncMode::Dual, false, Duty::Deploy),
+    ] {
+        assert_eq!(Duty::of(mode, pusher), duty, "{mode:?} {pusher}");
+    }
+}
+
+#[test]
+fn leftovers_are_found_by_record_and_by_mark_and_kept_apart_by_kind() {
+    let feed = |api: &str, kind: &str, name: &str| json!({"apiVersion": api, "kind": kind, "namespace": "shop", "name": name});
+    let mut description = description(&[deployment(1)]);
+    description["status"]["manifestStatuses"] = json!([
+        feed("apps/v1", "Deployment", "web"),
+        feed("apps/v1", "StatefulSet", "web"),
+        feed("v1", "Service", "old")
+    ]);
+    let (wanted, _) = desired(&description);
+    let owned = [ObjectId {
+        kind: Gvk::new("v1", "ConfigMap"),
+        key: ObjectKey::new("shop", "c"),
+    }];
+    let left: Vec<String> = leftovers(&description, owned, &wanted)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        left,
+        ["StatefulSet shop/web", "Service shop/old", "ConfigMap shop/c"]
+    );
+}
+
+#[test]
+fn a_definition_outlives_its_objects() {
+    let id = |api: &str, kind: &str| ObjectId {
+        kind: Gvk::new(api, kind),
+        key: ObjectKey::new("", "x"),
+    };
+    let mut left: BTreeMap<ObjectId, Value> = [
+        id("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        id("v1", "Namespace"),
+        id("x.io/v1", "Widget"),
+    ]
+    .into_iter()
+    .map(|id| (id, Value::Null))
+    .collect();
+    for expected in ["Widget", "Namespace", "CustomResourceDefinition"] {
+        let turn: Vec<ObjectId> = removable(&left).into_iter().cloned().collect();
+        assert_eq!(
+            turn.iter().map(|id| id.kind.kind.as_str()).collect::<Vec<_>>(),
+            [expected]
+        );
+        left.remove(&turn[0]);
+    }
+    assert!(removable(&left).is_empty());
+}

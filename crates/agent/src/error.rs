@@ -1,0 +1,58 @@
+//! Why an agent ends.
+
+use std::fmt;
+
+/// Why an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration has faults.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A request failed.
+    #[error("cannot {doing}")]
+    Request {
+        /// What was being done.
+        doing: String,
+        /// Why not.
+        source: kubeio::Error,
+    },
+    /// The tunnel cannot be set up.
+    #[error("the tunnel cannot be set up")]
+    Tunnel(#[source] kubeio::BoxError),
+}
+
+impl Error {
+    /// Says what was being done when a request failed.
+    pub(crate) fn doing(doing: impl Into<String>) -> impl FnOnce(kubeio::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Request { doing, source }
+    }
+
+    /// The failed request, if that is what it is.
+    pub(crate) fn request(&self) -> Option<&kubeio::Error> {
+        match self {
+            Self::Request { source, .. } => Some(source),
+            Self::Config(_) | Self::Tunnel(_) => None,
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// One sentence for each fault, beginning with the flag.
+    pub problems: Vec<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems.join("; "))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    runtime::Chain(error).to_string()
+}

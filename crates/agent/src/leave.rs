@@ -1,0 +1,216 @@
+//! Takes a cluster out of the fleet, leaving nothing behind.
+
+use api::{annotations, clusters, finalizers, kubernetes, labels, names};
+use kubeio::{Client, DeleteOptions, ListOptions, Mapper, Patch};
+use machinery::{ApiResource, meta};
+use serde_json::{Value, json};
+
+use crate::deploy::plan;
+use crate::error::Error;
+use crate::identity;
+
+/// What leaving needs to know.
+#[derive(Debug, Clone)]
+pub struct Leaving {
+    /// The agent's namespace in the child.
+    pub namespace: String,
+    /// Also remove what Descriptions brought into the child.
+    pub remove_objects: bool,
+}
+
+impl Default for Leaving {
+    fn default() -> Self {
+        Self {
+            namespace: names::SYSTEM_NAMESPACE.to_owned(),
+            remove_objects: true,
+        }
+    }
+}
+
+/// What leaving did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What was removed, in order.
+    pub removed: Vec<String>,
+    /// What was not, and why.
+    pub remaining: Vec<String>,
+}
+
+impl Left {
+    fn note(&mut self, what: String, result: Result<(), kubeio::Error>) {
+        match result {
+            Ok(()) => self.removed.push(what),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => self
+                .remaining
+                .push(format!("{what}: {}", crate::error::chain(&error))),
+        }
+    }
+}
+
+/// Takes a cluster out; safe to repeat. The agent should have been stopped. First the parent's side (with a client that
+/// may do so; without one only the child's), then what was brought into the child, last the agent's own traces.
+///
+/// # Errors
+/// [`Error::Request`] if the child cannot be asked who it is; what cannot be removed is told in [`Left`].
+pub async fn leave(child: &Client, parent: Option<&Client>, leaving: &Leaving) -> Result<Left, Error> {
+    let mut left = Left::default();
+    let namespace = Some(leaving.namespace.as_str());
+    let lease = child
+        .get_opt(&kubernetes::LEASES, namespace, names::AGENT)
+        .await
+        .map_err(Error::doing("read the agent's lease"))?;
+    let secret = child
+        .get_opt(&kubernetes::SECRETS, namespace, names::PARENT_CLUSTER_SECRET)
+        .await
+        .map_err(Error::doing("read the kept credential"))?;
+    let from_secret = secret
+        .as_ref()
+        .and_then(|secret| meta::label(secret, labels::CLUSTER_ID));
+    let cluster_id = from_secret
+        .or(lease.as_ref().map(identity::cluster_id))
+        .map(str::to_owned);
+    if let (Some(parent), Some(cluster_id)) = (parent, &cluster_id) {
+        leave_parent(parent, cluster_id, &mut left).await;
+    }
+    if leaving.remove_objects {
+        remove_objects(child, &mut left).await;
+    }
+    for (resource, name) in [
+        (&kubernetes::SECRETS, names::PARENT_CLUSTER_SECRET),
+        (&kubernetes::SECRETS, names::APP_DEPLOYER),
+        (&kubernetes::SERVICE_ACCOUNTS, names::APP_DEPLOYER),
+        (&kubernetes::LEASES, names::AGENT),
+    ] {
+        delete(child, resource, namespace, name, &mut left).await;
+    }
+    Ok(left)
+}
+
+async fn delete(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+    left: &mut Left,
+) {
+    let result = client
+        .delete(resource, namespace, name, &DeleteOptions::background())
+        .await;
+    left.note(format!("{} {name}", resource.kind), result);
+}
+
+/// The parent's side: Descriptions and HelmReleases lose the finalizer that this child would have served.
+async fn leave_parent(parent: &Client, cluster_id: &str, left: &mut Left) {
+    let selector = ListOptions::labels(format!("{}={cluster_id}", labels::CLUSTER_ID));
+    let listed = parent.list_all(&kubernetes::NAMESPACES, None, &selector).await;
+    let namespaces = match listed {
+        Ok(listed) => listed.items,
+        Err(error) => {
+            left.note("the dedicated namespace".to_owned(), Err(error));
+            Vec::new()
+        }
+    };
+    for namespace in &namespaces {
+        let dedicated = meta::name(namespace);
+        for resource in [
+            clusters::MANAGED_CLUSTERS,
+            api::apps::BASES,
+            api::apps::HELM_RELEASES,
+            api::apps::DESCRIPTIONS,
+            kubernetes::SECRETS,
+        ] {
+            let Ok(listed) = parent
+                .list_all(&resource, Some(dedicated), &ListOptions::default())
+                .await
+            else {
+                continue;
+            };
+            for object in listed.items {
+                if resource == kubernetes::SECRETS && meta::name(&object) != names::CHILD_DEPLOYER_SECRET {
+                    continue;
+                }
+                delete(parent, &resource, Some(dedicated), meta::name(&object), left).await;
+                let released = release(parent, &resource, &object).await;
+                if let Err(error) = released
+                    && !error.is_not_found()
+                {
+                    left.note(format!("{} {}", resource.kind, meta::name(&object)), Err(error));
+                }
+            }
+        }
+        // Only a namespace made for this cluster; one that somebody chose has other things too.
+        if meta::label(namespace, labels::CREATED_BY) == Some(labels::CREATED_BY_AGENT) {
+            delete(parent, &kubernetes::NAMESPACES, None, dedicated, left).await;
+        }
+    }
+    let name = names::for_cluster(cluster_id);
+    for resource in [
+        kubernetes::CLUSTER_ROLE_BINDINGS,
+        kubernetes::CLUSTER_ROLES,
+        clusters::REGISTRATION_REQUESTS,
+    ] {
+        delete(parent, &resource, None, &name, left).await;
+    }
+}
+
+/// Takes our finalizer off an object whose child is leaving.
+async fn release(parent: &Client, resource: &ApiResource, object: &Value) -> Result<(), kubeio::Error> {
+    if !meta::has_finalizer(object, finalizers::APP) {
+        return Ok(());
+    }
+    let rest: Vec<&str> = meta::finalizers(object)
+        .filter(|finalizer| *finalizer != finalizers::APP)
+        .collect();
+    let namespace = Some(meta::namespace(object));
+    let patch = json!({"metadata": {"finalizers": rest}});
+    parent
+        .patch(
+            resource,
+            namespace,
+            meta::name(object),
+            None,
+            Patch::Merge,
+            &patch,
+        )
+        .await
+        .map(drop)
+}
+
+/// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
+/// definitions.
+async fn remove_objects(child: &Client, left: &mut Left) {
+    let discovery = match child.discover().await {
+        Ok(discovery) => discovery,
+        Err(error) => return left.note("the applied objects".to_owned(), Err(error)),
+    };
+    let mapper = Mapper::new(child.clone());
+    let selector = ListOptions::labels(format!(
+        "{} in ({},{})",
+        labels::CREATED_BY,
+        labels::CREATED_BY_CONTROLLERS,
+        labels::CREATED_BY_HUB
+    ));
+    let mut found = Vec::new();
+    for discovered in &discovery.resources {
+        let has = |verb: &str| discovered.verbs.iter().any(|other| other == verb);
+        if !(has("list") && has("delete")) {
+            continue;
+        }
+        // What cannot be listed was not applied by an agent with these rights either.
+        let Ok(listed) = child.list_all(&discovered.resource, None, &selector).await else {
+            continue;
+        };
+        for object in listed.items {
+            if meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION).is_some() {
+                found.push(plan::ObjectId::of(&object));
+            }
+        }
+    }
+    found.sort_by_key(|id| std::cmp::Reverse(plan::Wave::of(&id.kind)));
+    for id in found {
+        if let Ok(Some(resource)) = mapper.resource(&id.kind).await {
+            delete(child, &resource, id.key.namespace(), &id.key.name, left).await;
+        }
+    }
+}

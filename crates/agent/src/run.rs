@@ -1,0 +1,269 @@
+//! The agent's life: lead, register, work, and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::tunnel::Dialer;
+use api::{clusters, kubernetes, names};
+use clock::Env;
+use kubeio::{CancellationToken, Client, Elector, ElectorConfig, Leadership};
+use serde_json::json;
+
+use crate::config::Config;
+use crate::error::{Error, chain};
+use crate::identity;
+use crate::parent::{Credential, ParentConnector};
+use crate::registration::{self, Answer, Membership};
+use crate::session::Session;
+
+/// The first waits for the parent's answer, then the period.
+const POLLS: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+const POLL_PERIOD: Duration = names::RETRY_PERIOD;
+
+/// The child, as the agent reaches it.
+#[derive(Clone)]
+pub struct Child {
+    /// A client of its API server.
+    pub client: Client,
+    /// Dials what the hub asks for; only the configuration's targets get this far.
+    pub dialer: Arc<dyn Dialer>,
+}
+
+/// Runs an agent until `shutdown`. Several may run for one child; the one that holds the Lease works.
+///
+/// # Errors
+/// [`Error::Config`] at once; everything else is tried again for ever.
+pub async fn run(
+    config: Config,
+    child: Child,
+    parent: Arc<dyn ParentConnector>,
+    env: Env,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    config.check()?;
+    ensure_namespace(&child.client, &config.namespace).await;
+    let mut election = ElectorConfig::new(config.namespace.clone(), names::AGENT, config.identity.clone());
+    election.lease_duration = config.lease_duration;
+    election.renew_deadline = config.renew_deadline;
+    election.retry_period = config.retry_period;
+    let elector = Elector::new(child.client.clone(), env.clone(), election);
+    let agent = Agent {
+        config: Arc::new(config),
+        child,
+        parent,
+        env,
+    };
+    elector.run(&shutdown, |leadership| agent.lead(leadership)).await;
+    Ok(())
+}
+
+/// Makes the agent's namespace if it may; if not, the Lease's error tells.
+async fn ensure_namespace(child: &Client, namespace: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    match child.get_opt(&kubernetes::NAMESPACES, None, namespace).await {
+        Ok(Some(_)) => {}
+        Ok(None) | Err(_) => {
+            if let Err(error) = child.create(&kubernetes::NAMESPACES, None, &object).await
+                && !error.is_already_exists()
+            {
+                tracing::warn!(namespace, error = %chain(&error), "the agent's namespace cannot be made");
+            }
+        }
+    }
+}
+
+struct Agent {
+    config: Arc<Config>,
+    child: Child,
+    parent: Arc<dyn ParentConnector>,
+    env: Env,
+}
+
+impl Agent {
+    /// Works while leading.
+    async fn lead(&self, leadership: Leadership) {
+        let cluster_id = identity::cluster_id(&leadership.lease).to_owned();
+        tracing::info!(cluster = %cluster_id, "agent leads");
+        let mut trust_kept = true;
+        while !leadership.lost.is_cancelled() {
+            let membership = tokio::select! {
+                biased;
+                () = leadership.lost.cancelled() => return,
+                membership = self.join(&cluster_id, trust_kept) => membership,
+            };
+            let session = Session {
+                config: self.config.clone(),
+                env: self.env.clone(),
+                child: self.child.client.clone(),
+                dialer: self.child.dialer.clone(),
+                connector: self.parent.clone(),
+                cluster_id: cluster_id.clone(),
+                membership,
+            };
+            match session.run(&leadership.lost).await {
+                Ok(None) => return,
+                Ok(Some(end)) => {
+                    tracing::warn!(cluster = %cluster_id, why = ?end, "the parent does not know this cluster any more; registering again");
+                    trust_kept = false;
+                }
+                Err(error) => {
+                    tracing::error!(cluster = %cluster_id, error = %chain(&error), "session not started");
+                    trust_kept = false;
+                }
+            }
+            self.pause(&leadership.lost, POLL_PERIOD).await;
+        }
+    }
+
+    async fn pause(&self, lost: &CancellationToken, period: Duration) {
+        tokio::select! {
+            biased;
+            () = lost.cancelled() => {}
+            () = tokio::time::sleep(self.jittered(period)) => {}
+        }
+    }
+
+    /// Up to 0.4 times more.
+    fn jittered(&self, period: Duration) -> Duration {
+        let share = u32::try_from(self.env.random_u64() % 400).expect("below 400");
+        period + period * share / 1_000
+    }
+
+    /// Becomes a member: by what is kept if that is still good, else by asking.
+    async fn join(&self, cluster_id: &str, trust_kept: bool) -> Membership {
+        let mut trust_kept = trust_kept;
+        loop {
+            let result = if trust_kept {
+                self.resume(cluster_id).await
+            } else {
+                Ok(None)
+            };
+            let result = match result {
+                Ok(Some(membership)) => return membership,
+                Ok(None) => self.register(cluster_id).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(membership) => return membership,
+                Err(error) => tracing::warn!(cluster = %cluster_id, error = %chain(&error), "not registered"),
+            }
+            // A parent that was away may be back and know us.
+            trust_kept = true;
+            tokio::time::sleep(self.jittered(POLL_PERIOD)).await;
+        }
+    }
+
+    /// The membership that is kept in the child, if the parent still takes its credential.
+    async fn resume(&self, cluster_id: &str) -> Result<Option<Membership>, Error> {
+        let secret = self
+            .child
+            .client
+            .get_opt(
+                &kubernetes::SECRETS,
+                Some(&self.config.namespace),
+                names::PARENT_CLUSTER_SECRET,
+            )
+            .await
+            .map_err(Error::doing("read the kept credential"))?;
+        let Some(membership) =
+            secret.and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
+        else {
+            return Ok(None);
+        };
+        let Ok(client) = self.parent.connect(&membership.credential) else {
+            return Ok(None);
+        };
+        let request = client
+            .get_opt(
+                &clusters::REGISTRATION_REQUESTS,
+                None,
+                &names::for_cluster(cluster_id),
+            )
+            .await;
+        match request {
+            Ok(Some(_)) => Ok(Some(membership)),
+            Ok(None) => Ok(None),
+            Err(error) if error.is_unauthorized() || error.is_forbidden() => {
+                tracing::info!(cluster = %cluster_id, "the kept credential is not good any more");
+                Ok(None)
+            }
+            Err(source) => Err(Error::doing("reach the parent")(source)),
+        }
+    }
+
+    /// Asks to be taken in and waits for the answer.
+    async fn register(&self, cluster_id: &str) -> Result<Membership, Error> {
+        let config = &self.config;
+        let bootstrap = Credential {
+            token: config.registration_token.clone(),
+            ca: None,
+        };
+        let client = self
+            .parent
+            .connect(&bootstrap)
+            .map_err(Error::doing("connect to the parent"))?;
+        let requests = &clusters::REGISTRATION_REQUESTS;
+        let name = names::for_cluster(cluster_id);
+        let earlier = client
+            .get_opt(requests, None, &name)
+            .await
+            .map_err(Error::doing("read the registration request"))?;
+        let cluster_name = identity::cluster_name(
+            config.cluster_name.as_deref(),
+            earlier.as_ref(),
+            &config.cluster_name_prefix,
+            &self.env,
+        );
+        let mut request = match earlier {
+            Some(request) => request,
+            None => {
+                let request = registration::request(config, cluster_id, &cluster_name);
+                match client.create(requests, None, &request).await {
+                    Err(error) if error.is_already_exists() => request,
+                    other => other.map_err(Error::doing("ask to be registered"))?,
+                }
+            }
+        };
+        let mut polls = POLLS.into_iter();
+        loop {
+            match registration::answer(&request) {
+                Answer::Approved(membership) => {
+                    self.keep(cluster_id, &cluster_name, &membership).await?;
+                    tracing::info!(cluster = %cluster_id, name = %cluster_name, namespace = %membership.namespace, "registered");
+                    return Ok(membership);
+                }
+                Answer::Refused(why) => {
+                    tracing::warn!(cluster = %cluster_id, why, "registration refused; waiting")
+                }
+                Answer::Waiting => tracing::debug!(cluster = %cluster_id, "registration not answered yet"),
+            }
+            let pause = polls.next().unwrap_or_else(|| self.jittered(POLL_PERIOD));
+            tokio::time::sleep(pause).await;
+            request = client
+                .get(requests, None, &name)
+                .await
+                .map_err(Error::doing("read the registration request"))?;
+        }
+    }
+
+    /// Keeps a membership in the child.
+    async fn keep(&self, cluster_id: &str, cluster_name: &str, membership: &Membership) -> Result<(), Error> {
+        let secrets = &kubernetes::SECRETS;
+        let namespace = Some(self.config.namespace.as_str());
+        let secret = registration::parent_secret(&self.config, cluster_id, cluster_name, membership);
+        let client = &self.child.client;
+        match client.create(secrets, namespace, &secret).await {
+            Err(error) if error.is_already_exists() => client
+                .replace(secrets, namespace, names::PARENT_CLUSTER_SECRET, &secret)
+                .await
+                .map(drop),
+            other => other.map(drop),
+        }
+        .map_err(Error::doing("keep the credential"))
+    }
+}
