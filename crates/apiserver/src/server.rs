@@ -23,6 +23,7 @@ use crate::error;
 use crate::group::{GroupHandler, PodBackend};
 use crate::handlers;
 use crate::health::Health;
+use crate::listen;
 use crate::metrics::{Known, Metrics};
 use crate::negotiate::{Encoding, Offer, negotiate};
 use crate::paths;
@@ -268,6 +269,16 @@ impl ApiServer {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Serves connections over TLS until `shutdown`, then lets running answers end.
+    pub async fn serve(
+        self: &Arc<Self>,
+        listener: tokio::net::TcpListener,
+        tls: Arc<rustls::ServerConfig>,
+        shutdown: tokio_util::sync::CancellationToken,
+    ) {
+        listen::serve(listener, tls, self.clone(), listen::Limits::default(), shutdown).await;
     }
 
     /// A client's service in this process that acts as a user: through authorization like any other.
