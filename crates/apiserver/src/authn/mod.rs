@@ -5,6 +5,7 @@ mod bearer;
 pub(crate) mod bootstrap;
 mod certificate;
 mod front_proxy;
+pub mod fuzz;
 mod gate;
 
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use source::{Error, EventKind, Key, ListRequest, Object, ObjectSource, Resource,
 
 /// What a follower learns.
 pub(crate) enum News<'a> {
-    /// Forget everything: all objects follow.
-    Reset,
+    /// These are all objects that there are: one step, so that no reader sees half of them.
+    All(&'a [Arc<Object>]),
     /// An object is there, or has a new version.
     Put(&'a Arc<Object>),
     /// An object is gone.
@@ -97,9 +97,6 @@ async fn list(
         limit: 0,
     };
     let page = source.list(&request).await?;
-    learn(News::Reset);
-    for object in &page.objects {
-        learn(News::Put(object));
-    }
+    learn(News::All(&page.objects));
     Ok(page.revision)
 }

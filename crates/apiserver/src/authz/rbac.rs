@@ -78,8 +78,18 @@ impl Rbac {
     fn learn(&self, holds: Holds, news: &News<'_>) {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         match (holds, news) {
-            (Holds::Roles(scope), News::Reset) => index.clear_roles(scope),
-            (Holds::Bindings(scope), News::Reset) => index.clear_bindings(scope),
+            (Holds::Roles(scope), News::All(objects)) => {
+                index.clear_roles(scope);
+                for object in *objects {
+                    index.put_role(&object.key.namespace, &object.key.name, &parse(object));
+                }
+            }
+            (Holds::Bindings(scope), News::All(objects)) => {
+                index.clear_bindings(scope);
+                for object in *objects {
+                    index.put_binding(&object.key.namespace, &object.key.name, &parse(object));
+                }
+            }
             (Holds::Roles(_), News::Put(object)) => {
                 index.put_role(&object.key.namespace, &object.key.name, &parse(object));
             }

@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 use crate::authn::FrontProxyHeaders;
 use crate::controllers::Local;
+use crate::pki::{FRONT_PROXY, Pki};
 
 /// What differs between control planes.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
+    /// The authority that clients inside the cluster are told to trust (`kube-root-ca.crt`), PEM.
+    pub authority_pem: Option<String>,
     /// The authorities of client certificates, PEM.
     pub client_authorities_pem: Option<String>,
     /// The authorities of front proxies, PEM.
@@ -32,6 +35,20 @@ pub struct DefaultObject {
     pub collection: String,
     /// The object.
     pub object: Value,
+}
+
+impl Facts {
+    /// What a control plane with these keys says of itself.
+    pub fn of(pki: &Pki, port: u16) -> Self {
+        Self {
+            authority_pem: Some(pki.authority.certificate_pem().to_owned()),
+            client_authorities_pem: Some(pki.authority.certificate_pem().to_owned()),
+            front_proxy_authorities_pem: Some(pki.front_proxy_authority.certificate_pem().to_owned()),
+            front_proxy_names: vec![FRONT_PROXY.to_owned()],
+            service_address: None,
+            port,
+        }
+    }
 }
 
 impl DefaultObject {

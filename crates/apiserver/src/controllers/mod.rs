@@ -16,6 +16,7 @@ mod work;
 
 use std::sync::Arc;
 
+use machinery::ApiError;
 use source::Resource;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,25 +24,29 @@ use tokio_util::task::TaskTracker;
 
 pub use local::Local;
 
+use crate::bootstrap_policy::{self, Facts};
 use crate::server::ApiServer;
-use crate::tokens::TokenKeys;
 use feed::{Notice, feed};
 use work::{Controller, run};
-
-/// What controllers need besides the server.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The authority that clients in the cluster are told to trust, PEM; without it no `kube-root-ca.crt` is made.
-    pub authority_pem: Option<String>,
-    /// Signs the tokens of Secrets; without it these stay empty.
-    pub tokens: Option<Arc<TokenKeys>>,
-}
 
 /// How many notices may wait for a controller: a full channel slows its feeds down, nothing is lost.
 const WAITING: usize = 1_024;
 
-/// Starts every controller of a server. They end with `shutdown`; the tracker tells when.
-pub fn start(server: &Arc<ApiServer>, options: Options, shutdown: &CancellationToken) -> TaskTracker {
+/// Takes charge of a control plane: makes what every one starts with, then runs every controller. They end with
+/// `shutdown`; the tracker tells when. Tokens of Secrets are signed with the keys of the server's authenticator.
+///
+/// # Errors
+/// The refusal of a default object.
+pub async fn govern(
+    server: &Arc<ApiServer>,
+    facts: Facts,
+    shutdown: &CancellationToken,
+) -> Result<TaskTracker, ApiError> {
+    bootstrap_policy::ensure(&Local::new(server), &facts).await?;
+    Ok(start(server, facts.authority_pem, shutdown))
+}
+
+fn start(server: &Arc<ApiServer>, authority_pem: Option<String>, shutdown: &CancellationToken) -> TaskTracker {
     let tasks = TaskTracker::new();
     let api = Local::new(server);
     let start = Start {
@@ -49,7 +54,6 @@ pub fn start(server: &Arc<ApiServer>, options: Options, shutdown: &CancellationT
         tasks: &tasks,
         shutdown,
     };
-    let Options { authority_pem, tokens } = options;
     let core = |plural: &str| Resource::new("", plural);
     start.one(namespaces::Namespaces::new(server, api.clone()), &[core("namespaces")]);
     let crds = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
@@ -60,7 +64,8 @@ pub fn start(server: &Arc<ApiServer>, options: Options, shutdown: &CancellationT
         accounts::Accounts::new(server, api.clone(), authority_pem.clone()),
         &[core("namespaces"), core("serviceaccounts"), core("configmaps")],
     );
-    if let Some(tokens) = tokens {
+    if let Some(authenticator) = server.gate().authenticator() {
+        let tokens = authenticator.tokens().clone();
         start.one(
             token_secrets::TokenSecrets::new(server, api.clone(), tokens, authority_pem),
             &[core("secrets"), core("serviceaccounts")],

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use source::{Key, ObjectSource as _, Resource};
 
 use super::*;
+use crate::authn::{self, Anonymous, Authenticator};
 use crate::authz::Rbac;
 use crate::authz::fake::FakeSource;
-use crate::bootstrap_policy;
 use crate::pki::tests::env_at;
 use crate::server::Config;
-use crate::tokens::DEFAULT_ISSUER;
+use crate::tokens::{DEFAULT_ISSUER, TokenKeys};
 
 struct World {
     source: FakeSource,
@@ -22,19 +22,29 @@ struct World {
 
 async fn world_on(source: FakeSource) -> World {
     let (env, _) = env_at(1_800_000_000);
-    let rbac = Arc::new(Rbac::new(Arc::new(source.clone())));
-    let server = ApiServer::start(Config::new(Arc::new(source.clone()), env.clone(), rbac))
-        .await
-        .unwrap();
-    let api = Local::new(&server);
-    bootstrap_policy::ensure(&api, &bootstrap_policy::Facts::default()).await.unwrap();
+    let shared = Arc::new(source.clone());
     let tokens = TokenKeys::seeded(&env, DEFAULT_ISSUER, &[DEFAULT_ISSUER.to_owned()]).unwrap();
-    let options = Options {
+    let authenticator = Authenticator::new(authn::Config {
+        source: shared.clone(),
+        env: env.clone(),
+        tokens: Arc::new(tokens),
+        client_authorities_pem: None,
+        front_proxy: None,
+        anonymous: Anonymous::Allowed,
+    })
+    .unwrap();
+    let config = Config {
+        authenticator: Some(Arc::new(authenticator)),
+        ..Config::new(shared.clone(), env, Arc::new(Rbac::new(shared)))
+    };
+    let server = ApiServer::start(config).await.unwrap();
+    let api = Local::new(&server);
+    let facts = Facts {
         authority_pem: Some("PEM".to_owned()),
-        tokens: Some(Arc::new(tokens)),
+        ..Facts::default()
     };
     let shutdown = CancellationToken::new();
-    let tasks = start(&server, options, &shutdown);
+    let tasks = govern(&server, facts, &shutdown).await.unwrap();
     World {
         source,
         server,

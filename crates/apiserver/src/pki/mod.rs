@@ -27,6 +27,9 @@ pub const LEAF_RENEWAL: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// An authority with less than this left is made anew, with its old key and name: what it signed stays valid.
 pub const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(2 * 365 * 24);
 
+/// The common name of our own front proxy's certificate.
+pub const FRONT_PROXY: &str = "front-proxy-client";
+
 /// The names and addresses that a serving certificate always carries.
 const SERVING_NAMES: [&str; 7] = [
     "localhost",
@@ -128,7 +131,7 @@ impl Pki {
         let serving = files::leaf(disk, "apiserver", &authority, &serving_names(names), now, env)?;
         let admin_subject = issue::Leaf::client("kubernetes-admin", &["system:masters".to_owned()]);
         let admin = files::leaf(disk, "admin", &authority, &admin_subject, now, env)?;
-        let proxy_subject = issue::Leaf::client("front-proxy-client", &[]);
+        let proxy_subject = issue::Leaf::client(FRONT_PROXY, &[]);
         let front_proxy = files::leaf(
             disk,
             "front-proxy-client",
@@ -163,7 +166,7 @@ impl Pki {
             LEAF_LIFETIME,
             env,
         )?;
-        let front_proxy = front_proxy_authority.issue_client("front-proxy-client", &[], LEAF_LIFETIME, env)?;
+        let front_proxy = front_proxy_authority.issue_client(FRONT_PROXY, &[], LEAF_LIFETIME, env)?;
         Ok(Self {
             authority,
             serving,
