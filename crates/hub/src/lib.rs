@@ -1,1 +1,81 @@
-//! hub
+//! The hub on the parent: where agents' tunnels end, the way into each cluster, and the store of templates.
+//!
+//! It answers two virtual API groups. `proxies.clusternet.io/v1alpha1` ([`proxy`]) takes tunnels and carries requests
+//! through them; `shadow/v1alpha1` ([`shadow`]) shows the parent's kinds once more, where what is written becomes a
+//! Manifest instead of a running object. The entry type is [`Hub`]: its handlers are plugged into the embedded API
+//! server, or served as an aggregated API beside a real one.
+//!
+//! Deliberately absent: scheduling, what clusters get, registration (crates `scheduler`, `controllers`).
+
+pub mod config;
+mod error;
+pub mod proxy;
+mod respond;
+
+use std::fmt;
+use std::sync::Arc;
+
+use apiserver::GroupHandler;
+use clock::Env;
+use kubeio::Client;
+use runtime::CancellationToken;
+use tunnel::Registry;
+
+pub use config::{Config, ConfigError};
+pub use error::Error;
+
+use crate::proxy::Proxy;
+
+/// The hub. Cheap to clone.
+#[derive(Clone)]
+pub struct Hub {
+    config: Arc<Config>,
+    registry: Registry,
+    proxy: Arc<Proxy>,
+    shutdown: CancellationToken,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    /// A hub that reads and writes the parent with `client`. Its tasks end with `shutdown`. Needs a Tokio runtime.
+    pub fn new(client: Client, env: Env, config: Config, shutdown: CancellationToken) -> Self {
+        let config = Arc::new(config);
+        let registry = Registry::new(env, config.tunnel.clone());
+        let clusters = proxy::Clusters::start(client, shutdown.clone());
+        let proxy = Proxy::new(Arc::clone(&config), registry.clone(), clusters, shutdown.clone());
+        Self {
+            config,
+            registry,
+            proxy: Arc::new(proxy),
+            shutdown,
+        }
+    }
+
+    /// The groups to plug into an API server (`ApiServer::add_group`), as far as they are switched on.
+    pub fn groups(&self) -> Vec<Arc<dyn GroupHandler>> {
+        vec![Arc::clone(&self.proxy) as Arc<dyn GroupHandler>]
+    }
+
+    /// The tunnels: a simulation hands its agents' pipes to it.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What Prometheus scrapes.
+    pub fn metrics(&self) -> String {
+        self.registry.metrics().render()
+    }
+
+    /// Ends all tunnels and background tasks.
+    pub fn close(&self) {
+        self.shutdown.cancel();
+        self.registry.close();
+    }
+}

@@ -1,0 +1,246 @@
+//! `proxies.clusternet.io/v1alpha1`: the tunnels' end, and requests through them.
+//!
+//! - `GET sockets/{id}` with a WebSocket upgrade is an agent's tunnel; who may open it is RBAC on `sockets` by name.
+//! - `sockets/{id}/proxy/direct/…`, `…/proxy/http/{host[:port]}/…` and `…/proxy/https/{host[:port]}/…` carry a request
+//!   into the cluster. Whose authority it has there is in the child credential that the caller hands over as
+//!   impersonation extras ([`credentials`]); nothing of the caller's own credential goes along.
+
+mod clusters;
+mod credentials;
+mod forward;
+mod headers;
+mod pool;
+mod target;
+mod tls;
+
+use std::sync::Arc;
+
+use apiserver::{Body, GroupHandler, RequestInfo, UserInfo};
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use machinery::{ApiError, Reason};
+use runtime::CancellationToken;
+use serde_json::{Value, json};
+use tunnel::Registry;
+
+pub(crate) use self::clusters::Clusters;
+use self::credentials::Credentials;
+use self::pool::Pool;
+use self::target::Target;
+use crate::Config;
+use crate::respond;
+
+/// How long an agent's HTTP connection may take to become a WebSocket.
+const UPGRADE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// The longest cluster id that is looked at.
+const MAX_ID: usize = 253;
+
+/// The handler of the group.
+pub struct Proxy {
+    config: Arc<Config>,
+    registry: Registry,
+    clusters: Clusters,
+    pool: Arc<Pool>,
+    shutdown: CancellationToken,
+}
+
+impl Proxy {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        registry: Registry,
+        clusters: Clusters,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            config,
+            registry,
+            clusters,
+            pool: Arc::new(Pool::default()),
+            shutdown,
+        }
+    }
+
+    async fn answer(
+        &self,
+        info: RequestInfo,
+        user: UserInfo,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
+        if !self.config.socket_connection {
+            let text = "tunnels are switched off on this hub (feature gate SocketConnection)";
+            return Err(ApiError::new(Reason::ServiceUnavailable, text));
+        }
+        if *info.resource != *api::proxies::SOCKETS.plural {
+            return Err(ApiError::not_found(
+                api::proxies::GROUP,
+                &info.resource,
+                &info.name,
+            ));
+        }
+        let id = info.name.as_str();
+        if id.is_empty() {
+            return match (info.verb.as_str(), info.subresource.as_str()) {
+                ("list", "") => Ok(respond::json(StatusCode::OK, &self.list())),
+                _ => Err(ApiError::bad_request("the cluster id is empty")),
+            };
+        }
+        if id.len() > MAX_ID {
+            return Err(ApiError::bad_request(format!(
+                "the cluster id is longer than {MAX_ID} bytes"
+            )));
+        }
+        match info.subresource.as_str() {
+            "" if request.method() != Method::GET => Err(respond::method_not_allowed()),
+            "" if tunnel::is_upgrade(request.headers()) => self.take_tunnel(id, request),
+            "" => self.get(id),
+            "proxy" => self.forward(id, user, request).await,
+            other => Err(ApiError::not_found(
+                api::proxies::GROUP,
+                &format!("sockets/{other}"),
+                id,
+            )),
+        }
+    }
+
+    /// Answers 101 and serves the tunnel on the connection.
+    fn take_tunnel(&self, id: &str, mut request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        let response = tunnel::switch_protocols(request.headers())
+            .map_err(|error| ApiError::bad_request(format!("no tunnel for cluster {id:?}: {error}")))?;
+        let upgrade = hyper::upgrade::on(&mut request);
+        let registry = self.registry.clone();
+        let shutdown = self.shutdown.clone();
+        let id = id.to_owned();
+        tokio::spawn(async move {
+            let upgraded = match tokio::time::timeout(UPGRADE_DEADLINE, upgrade).await {
+                Ok(Ok(upgraded)) => upgraded,
+                Ok(Err(error)) => return tracing::warn!(cluster = id, %error, "tunnel was not upgraded"),
+                Err(_) => {
+                    return tracing::warn!(cluster = id, error = "timed out", "tunnel was not upgraded");
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                _end = registry.serve(&id, TokioIo::new(upgraded)) => {}
+            }
+        });
+        Ok(response.map(|()| Body::empty()))
+    }
+
+    fn get(&self, id: &str) -> Result<Response<Body>, ApiError> {
+        if self.registry.is_connected(id) {
+            Ok(respond::json(StatusCode::OK, &socket(id)))
+        } else {
+            Err(ApiError::not_found(
+                api::proxies::GROUP,
+                &api::proxies::SOCKETS.plural,
+                id,
+            ))
+        }
+    }
+
+    fn list(&self) -> Value {
+        let items: Vec<Value> = self
+            .registry
+            .connected()
+            .iter()
+            .map(|connected| socket(&connected.cluster_id))
+            .collect();
+        json!({
+            "apiVersion": api::proxies::SOCKETS.api_version(), "kind": "SocketList",
+            "metadata": {"resourceVersion": ""}, "items": items,
+        })
+    }
+
+    async fn forward(
+        &self,
+        id: &str,
+        user: UserInfo,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
+        let asked = Target::parse(request.uri())?;
+        if !self.registry.is_connected(id) {
+            return Err(not_connected(id));
+        }
+        let credentials = Credentials::from_extra(&user.extra)?;
+        let cluster = self.clusters.find(id).await?;
+        let destination = asked.resolve(id, cluster.as_deref())?;
+        let ca = match (&cluster, destination.tls) {
+            (Some(cluster), true) => Some(self.clusters.ca(cluster).await?),
+            (None, true) => {
+                return Err(ApiError::not_found(
+                    "clusters.clusternet.io",
+                    "managedclusters",
+                    id,
+                ));
+            }
+            (_, false) => None,
+        };
+        let call = forward::Call {
+            cluster_id: id,
+            destination: &destination,
+            credentials: &credentials,
+            ca,
+        };
+        forward::forward(&self.registry, &self.pool, &call, request).await
+    }
+}
+
+fn socket(id: &str) -> Value {
+    json!({
+        "apiVersion": api::proxies::SOCKETS.api_version(), "kind": "Socket",
+        "metadata": {"name": id}, "spec": {}, "status": {"connected": true},
+    })
+}
+
+/// 400, as existing clients expect it.
+pub(crate) fn not_connected(id: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "cluster {id:?} is not connected: its agent has no tunnel to this hub; check that the agent runs and may \
+         reach the hub"
+    ))
+    .about(api::proxies::GROUP, "sockets", id)
+}
+
+impl GroupHandler for Proxy {
+    fn group(&self) -> &str {
+        api::proxies::GROUP
+    }
+
+    fn version(&self) -> &str {
+        api::proxies::VERSION
+    }
+
+    fn discovery(&self) -> Value {
+        json!({
+            "kind": "APIResourceList", "apiVersion": "v1",
+            "groupVersion": api::proxies::SOCKETS.api_version(),
+            "resources": [
+                {
+                    "name": "sockets", "singularName": "socket", "namespaced": false, "kind": "Socket",
+                    "verbs": ["get", "list"], "shortNames": ["ss"], "categories": ["clusternet"],
+                },
+                {
+                    "name": "sockets/proxy", "singularName": "", "namespaced": false, "kind": "Socket",
+                    "verbs": ["create", "delete", "get", "patch", "update"],
+                },
+            ],
+        })
+    }
+
+    fn handle(
+        &self,
+        info: RequestInfo,
+        user: UserInfo,
+        request: Request<Body>,
+    ) -> BoxFuture<'_, Response<Body>> {
+        Box::pin(async move {
+            match self.answer(info, user, request).await {
+                Ok(response) => response,
+                Err(error) => respond::error(&error),
+            }
+        })
+    }
+}

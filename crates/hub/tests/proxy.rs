@@ -1,0 +1,341 @@
+//! The cluster proxy end to end in one process: a parent that knows one cluster, the hub's HTTP server, an agent with a
+//! tunnel, and the cluster's API server behind TLS. All connections are pipes.
+
+mod support;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use clock::Env;
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hub::{Config, Hub};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use runtime::CancellationToken;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use support::{Parent, call, connect};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tunnel::client::{self, ClientConfig, ClientState};
+use tunnel::{AllowList, BoxIo, Connector, DialRefusal, Dialer};
+
+const ID: &str = "00000000-0000-4000-8000-000000000001";
+const ROOT: &str = "/apis/proxies.clusternet.io/v1alpha1/sockets/00000000-0000-4000-8000-000000000001";
+
+/// The cluster's servers: its API server with TLS at 10.0.0.1:6443, a plain one at web:80, and one with a certificate
+/// of somebody else at 10.0.0.2:443.
+#[derive(Clone)]
+struct Servers {
+    good: Arc<rustls::ServerConfig>,
+    foreign: Arc<rustls::ServerConfig>,
+    ca: String,
+    dials: Arc<AtomicUsize>,
+}
+
+fn server_config(address: &str) -> (Arc<rustls::ServerConfig>, String) {
+    let ca_key = rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("good names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&ca_key).expect("a certificate");
+    let issuer = rcgen::Issuer::new(params, ca_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = rcgen::CertificateParams::new(vec![address.to_owned()])
+        .expect("a good name")
+        .signed_by(&key, &issuer)
+        .expect("a certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions")
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from(certificate.der().to_vec())],
+            PrivateKeyDer::try_from(key.serialize_der()).expect("a key"),
+        )
+        .expect("a key that fits");
+    (Arc::new(config), ca.pem())
+}
+
+/// Tells what arrived; an upgrade echoes bytes.
+async fn serve(mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if let Some(protocol) = request.headers().get("upgrade").cloned() {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let io = TokioIo::new(upgrade.await.expect("a caller"));
+            let (mut reader, mut writer) = tokio::io::split(io);
+            tokio::io::copy(&mut reader, &mut writer).await
+        });
+        let response = Response::builder()
+            .status(StatusCode::SWITCHING_PROTOCOLS)
+            .header("upgrade", protocol);
+        return Ok(response
+            .header("connection", "Upgrade")
+            .body(Full::default())
+            .expect("good parts"));
+    }
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.expect("a whole body").to_bytes();
+    let mut headers: Vec<String> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))
+        .collect();
+    headers.sort();
+    let seen = json!({
+        "method": parts.method.as_str(), "uri": parts.uri.to_string(), "headers": headers,
+        "body": String::from_utf8_lossy(&body),
+    });
+    Ok(Response::new(Full::from(seen.to_string())))
+}
+
+async fn serve_http<S>(io: S)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(io), service_fn(serve));
+    // Broken connections are the other side's business.
+    let _: Result<_, _> = connection.with_upgrades().await;
+}
+
+impl Dialer for Servers {
+    fn dial(&self, _: &str, address: &str) -> BoxFuture<'static, Result<BoxIo, DialRefusal>> {
+        self.dials.fetch_add(1, Ordering::SeqCst);
+        let (near, far) = duplex(64 << 10);
+        match address {
+            "web:80" => drop(tokio::spawn(serve_http(far))),
+            "10.0.0.1:6443" | "10.0.0.2:443" => {
+                let config = if address == "10.0.0.1:6443" {
+                    &self.good
+                } else {
+                    &self.foreign
+                };
+                let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
+                tokio::spawn(async move {
+                    if let Ok(io) = acceptor.accept(far).await {
+                        serve_http(io).await;
+                    }
+                });
+            }
+            _ => {
+                let (address, source) = (address.to_owned(), std::io::ErrorKind::ConnectionRefused.into());
+                return Box::pin(async move { Err(DialRefusal::Failed { address, source }) });
+            }
+        }
+        Box::pin(async move { Ok(Box::new(near) as BoxIo) })
+    }
+}
+
+struct ToHub(Hub);
+
+impl Connector for ToHub {
+    fn connect(&self, _: &str, _: u16, _: bool) -> BoxFuture<'static, std::io::Result<BoxIo>> {
+        let io = connect(&self.0);
+        Box::pin(async move { Ok(Box::new(io) as BoxIo) })
+    }
+}
+
+struct Fixture {
+    hub: Hub,
+    servers: Servers,
+}
+
+async fn fixture() -> Fixture {
+    let (good, ca) = server_config("10.0.0.1");
+    let (foreign, _) = server_config("10.0.0.2");
+    let servers = Servers {
+        good,
+        foreign,
+        ca,
+        dials: Arc::default(),
+    };
+    let parent = Parent::new();
+    parent.put(json!({
+        "apiVersion": "clusters.clusternet.io/v1beta1", "kind": "ManagedCluster",
+        "metadata": {"name": "edge-7", "namespace": "clusternet-x", "resourceVersion": "1"},
+        "spec": {"clusterId": ID}, "status": {"apiserverURL": "https://10.0.0.1:6443"},
+    }));
+    use base64::Engine;
+    let ca = base64::engine::general_purpose::STANDARD.encode(&servers.ca);
+    parent.put(json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "child-cluster-deployer", "namespace": "clusternet-x", "resourceVersion": "2"},
+        "data": {"ca.crt": ca},
+    }));
+    let hub = Hub::new(
+        parent.client(),
+        Env::system(),
+        Config::default(),
+        CancellationToken::new(),
+    );
+    Fixture { hub, servers }
+}
+
+impl Fixture {
+    async fn with_agent(self) -> Self {
+        let config = ClientConfig::new(format!("https://hub:443{ROOT}///"), ID);
+        let mut state = config.state.subscribe();
+        let targets = ["10.0.0.1:6443", "10.0.0.2:443", "web:80", "closed:80"].map(str::to_owned);
+        let dialer = Arc::new(AllowList::new(targets, self.servers.clone()));
+        let connector = Arc::new(ToHub(self.hub.clone()));
+        let run = client::run(config, connector, dialer, Env::system(), CancellationToken::new());
+        tokio::spawn(async move { run.await.expect("a good URL") });
+        state
+            .wait_for(|state| *state == ClientState::Connected)
+            .await
+            .expect("the agent runs");
+        while !self.hub.registry().is_connected(ID) {
+            tokio::task::yield_now().await;
+        }
+        self
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, Value) {
+        call(&self.hub, "GET", &format!("{ROOT}{path}"), headers, "").await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_reaches_the_api_server_with_the_childs_credential_only() {
+    let fixture = fixture().await.with_agent().await;
+    let headers = [
+        ("x-extra", "clusternet-token=child"),
+        ("x-extra", "clusternet-impersonate-user=jane"),
+        ("authorization", "Basic system:anonymous"),
+        ("impersonate-user", "clusternet"),
+        ("accept", "application/json"),
+    ];
+    let path = format!("{ROOT}/proxy/direct/api/v1/pods?a=b%20c&dryRun=All");
+    let (status, seen) = call(&fixture.hub, "POST", &path, &headers, "hello").await;
+    assert_eq!(status, StatusCode::OK, "{seen}");
+    let expected = json!({
+        "method": "POST", "uri": "/api/v1/pods?a=b%20c&dryRun=All", "body": "hello",
+        "headers": [
+            "accept: application/json", "authorization: Bearer child", "content-length: 5", "host: 10.0.0.1:6443",
+            "impersonate-user: jane",
+        ],
+    });
+    assert_eq!(seen, expected);
+    for path in [
+        "/proxy/http/web/x",
+        "/proxy/direct/version",
+        "/proxy/direct/version",
+    ] {
+        assert_eq!(fixture.get(path, &[]).await.0, StatusCode::OK, "{path}");
+    }
+    assert_eq!(
+        fixture.servers.dials.load(Ordering::SeqCst),
+        2,
+        "connections are used again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_passes_as_bytes() {
+    let fixture = fixture().await.with_agent().await;
+    let io = connect(&fixture.hub);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io))
+        .await
+        .expect("a server");
+    tokio::spawn(connection.with_upgrades());
+    let request = Request::post(format!(
+        "{ROOT}/proxy/direct/api/v1/namespaces/a/pods/b/exec?command=sh"
+    ))
+    .header("connection", "Upgrade")
+    .header("upgrade", "SPDY/3.1")
+    .header("host", "parent")
+    .body(Full::<Bytes>::default())
+    .expect("good parts");
+    let response = sender.send_request(request).await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()["upgrade"], "SPDY/3.1");
+    let mut io = TokioIo::new(hyper::upgrade::on(response).await.expect("an upgrade"));
+    let sent: Vec<u8> = (0..300_000_u32).map(|n| n as u8).collect();
+    let (mut reader, mut writer) = tokio::io::split(&mut io);
+    let mut read = vec![0; sent.len()];
+    let (written, seen) = tokio::join!(writer.write_all(&sent), reader.read_exact(&mut read));
+    written.expect("an open connection");
+    seen.expect("an open connection");
+    assert!(read == sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_reached_is_a_status_that_names_the_cluster() {
+    let alone = fixture().await;
+    let (status, seen) = alone.get("/proxy/direct/version", &[]).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(seen["message"].as_str().expect("text").contains(ID), "{seen}");
+    let fixture = alone.with_agent().await;
+    let table = [
+        (
+            "/proxy/https/10.0.0.2/x",
+            502,
+            "no verified TLS connection to 10.0.0.2:443",
+        ),
+        ("/proxy/http/closed/x", 502, "dial closed:80: connection refused"),
+        (
+            "/proxy/http/metadata/x",
+            502,
+            "metadata:80 is not on the agent's allow list",
+        ),
+        ("/proxy/ftp/x", 400, "direct/"),
+        ("/logs", 404, "sockets/logs"),
+    ];
+    for (path, code, text) in table {
+        let (status, seen) = fixture.get(path, &[]).await;
+        assert_eq!(status.as_u16(), code, "{path}: {seen}");
+        assert_eq!(seen["code"], code);
+        assert!(
+            seen["message"].as_str().expect("text").contains(text),
+            "{path}: {seen}"
+        );
+    }
+    let (status, _) = fixture
+        .get("/proxy/direct", &[("x-extra", "clusternet-certificate=?")])
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connected_clusters_are_sockets() {
+    let fixture = fixture().await.with_agent().await;
+    let (status, socket) = fixture.get("/", &[]).await;
+    assert_eq!(
+        (status, &socket["metadata"]["name"]),
+        (StatusCode::OK, &json!(ID))
+    );
+    let root = "/apis/proxies.clusternet.io/v1alpha1/sockets";
+    let (_, list) = call(&fixture.hub, "GET", root, &[], "").await;
+    assert_eq!(list["items"].as_array().expect("a list").len(), 1);
+    assert_eq!(
+        call(&fixture.hub, "GET", &format!("{root}/ghost"), &[], "")
+            .await
+            .0,
+        StatusCode::NOT_FOUND
+    );
+    let off = Config {
+        socket_connection: false,
+        ..Config::default()
+    };
+    let hub = Hub::new(
+        Parent::new().client(),
+        Env::system(),
+        off,
+        CancellationToken::new(),
+    );
+    let groups: Vec<String> = hub
+        .groups()
+        .iter()
+        .map(|group| group.group().to_owned())
+        .collect();
+    assert!(groups.contains(&"proxies.clusternet.io".to_owned()));
+    assert_eq!(
+        call(&hub, "GET", root, &[], "").await.0,
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+}
