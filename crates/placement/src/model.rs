@@ -284,12 +284,14 @@ impl Subscription {
 }
 
 fn subscriber(index: usize, value: &Value) -> Result<Subscriber, InvalidSubscription> {
-    let affinity = match &value["clusterAffinity"] {
-        Value::Null => LabelSelector::nothing(),
-        selector => LabelSelector::from_value(selector).map_err(|problem| InvalidSubscription::Affinity {
+    let affinity = &value["clusterAffinity"];
+    let affinity = if affinity.is_null() {
+        LabelSelector::nothing()
+    } else {
+        LabelSelector::from_value(affinity).map_err(|problem| InvalidSubscription::Affinity {
             index,
             problem: problem.to_string(),
-        })?,
+        })?
     };
     let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
     Ok(Subscriber {

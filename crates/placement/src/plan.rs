@@ -108,12 +108,11 @@ impl fmt::Display for FitError {
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
         reasons.sort();
-        write!(
-            f,
-            "0/{} clusters are available: {}.",
-            self.total,
-            reasons.join(", ")
-        )
+        write!(f, "0/{} clusters are available", self.total)?;
+        match reasons.join(", ") {
+            none if none.is_empty() => f.write_str("."),
+            reasons => write!(f, ": {reasons}."),
+        }
     }
 }
 
@@ -190,7 +189,7 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
         },
         Strategy::DynamicDividing => return Decision::Failed(Failure::DynamicUnsupported),
     };
-    if snapshot.clusters.is_empty() {
+    if snapshot.clusters.is_empty() && subscription.bound.clusters.is_empty() {
         return Decision::Failed(Failure::NoClusters);
     }
     let feasible = filter(snapshot, verdicts);

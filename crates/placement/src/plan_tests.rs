@@ -121,12 +121,13 @@ fn keeps_what_is_still_there_when_nothing_fits() {
             percentage_to_score: 0,
             start: 0,
         };
-        match place(&snapshot).decision {
-            Decision::Unfit { kept, .. } => kept,
-            other => panic!("{other:?}"),
-        }
+        let Decision::Unfit { kept, .. } = place(&snapshot).decision else {
+            panic!("something fits");
+        };
+        kept
     };
     assert_eq!(decide(&["m1", "gone"]), None);
+    assert_eq!(decide(&[]).unwrap().clusters(), []);
     let kept = decide(&["m1"]).unwrap();
     assert_eq!(kept.clusters(), [ClusterKey::new("ns-m1", "m1")]);
     assert_eq!(
@@ -173,7 +174,8 @@ fn takes_the_best_of_each_subgroup_once() {
 #[test]
 fn divides_by_the_weights_of_all_matching_subscribers() {
     let all = ["member1 a=1", "member2 b=2", "member3 a=1 b=1"];
-    let table: [(&str, &[&str], &[(&str, u32)], &[u32]); 4] = [
+    type Row<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, u32)], &'a [u32]);
+    let table: [Row<'_>; 4] = [
         ("S7", &all[..1], &[("a=1", 1)], &[12]),
         ("S8", &all[..2], &[("a=1", 1), ("b=2", 2)], &[4, 8]),
         ("S9", &all, &[("a=1", 1), ("b=2", 2)], &[3, 6, 3]),

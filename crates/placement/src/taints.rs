@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn filters_by_taints() {
         const USER1: &str = "dedicated=user1:NoSchedule";
-        let table: [(&str, &[&str], &[&str], Option<&str>); 10] = [
+        type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], Option<&'a str>);
+        let table: [Row<'_>; 10] = [
             ("F1", &[], &[USER1], Some("{dedicated: user1}")),
             ("F2", &["dedicated - user1 NoSchedule"], &[USER1], None),
             (

@@ -1,0 +1,223 @@
+//! The controllers against a server in this process, with the test as scheduler, agent and token controller.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod harness;
+
+use api::{apps, clusters, kubernetes, labels};
+use serde_json::json;
+
+use harness::Fleet;
+
+#[tokio::test(start_paused = true)]
+async fn approves_a_request_once_its_token_is_there() {
+    let mut fleet = Fleet::start().await;
+    let id = fleet.request("edge-7").await;
+    let name = format!("clusternet-{id}");
+    let request = fleet
+        .await_object(&clusters::REGISTRATION_REQUESTS, None, &name, |it| {
+            it["status"]["result"] == "Approved"
+        })
+        .await;
+    let home = request["status"]["dedicatedNamespace"].as_str().unwrap();
+    assert!(home.starts_with("clusternet-") && home.len() == 16, "{home}");
+    assert_eq!(request["status"]["managedClusterName"], "edge-7");
+    assert_eq!(request["status"]["token"], harness::TOKEN);
+    let cluster = fleet.get(&clusters::MANAGED_CLUSTERS, Some(home), "edge-7").await;
+    assert_eq!(cluster["metadata"]["labels"]["region"], "north");
+    for (resource, namespace, name) in [
+        (&kubernetes::CLUSTER_ROLES, None, name.as_str()),
+        (&kubernetes::CLUSTER_ROLE_BINDINGS, None, name.as_str()),
+        (&kubernetes::ROLES, Some(home), "clusternet-managedcluster-role"),
+        (
+            &kubernetes::ROLE_BINDINGS,
+            Some(home),
+            "clusternet-managedcluster-role",
+        ),
+    ] {
+        fleet.get(resource, namespace, name).await;
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn says_on_the_request_why_it_waits() {
+    let mut fleet = Fleet::start().await;
+    fleet
+        .create(
+            &kubernetes::NAMESPACES,
+            None,
+            &json!({"metadata": {"name": "taken"}}),
+        )
+        .await;
+    let id = "00000000-0000-4000-8000-00000000000f";
+    let name = format!("clusternet-{id}");
+    let request = json!({
+        "metadata": {"name": name}, "spec": {"clusterId": id, "clusterName": "edge-7", "clusterNamespace": "taken"},
+    });
+    fleet
+        .create(&clusters::REGISTRATION_REQUESTS, None, &request)
+        .await;
+    let request = fleet
+        .await_object(&clusters::REGISTRATION_REQUESTS, None, &name, |it| {
+            it["status"]["errorMessage"]
+                .as_str()
+                .is_some_and(|why| why.contains("already exists"))
+        })
+        .await;
+    assert!(request["status"]["result"].is_null());
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn delivers_reports_and_takes_away() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.manifest("apps/v1", "Deployment", "foo", "web").await;
+    let subscription = fleet.subscribe(&[&home]).await;
+    let uid = subscription["metadata"]["uid"].as_str().unwrap().to_owned();
+
+    let description = fleet.await_one(&apps::DESCRIPTIONS, &home).await;
+    let raw = description["spec"]["raw"].as_array().unwrap();
+    assert_eq!(raw.len(), 2);
+    let manifest = fleet
+        .get(
+            &apps::MANIFESTS,
+            Some("clusternet-reserved"),
+            "deployments.foo.web",
+        )
+        .await;
+    assert_eq!(manifest["metadata"]["labels"][&uid], "Subscription");
+
+    let name = description["metadata"]["name"].as_str().unwrap().to_owned();
+    let ready = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "foo", "name": "web", "observedStatus": ready});
+    fleet
+        .report(
+            &home,
+            &name,
+            &json!({"phase": "Success", "manifestStatuses": [web]}),
+        )
+        .await;
+    let subscription = fleet
+        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
+            it["status"]["completedReleases"] == 1
+        })
+        .await;
+    let status = subscription["status"].clone();
+    assert_eq!(
+        status["aggregatedStatuses"][1]["feedStatusSummary"]["replicaStatus"]["readyReplicas"],
+        2
+    );
+
+    fleet
+        .delete(
+            &apps::MANIFESTS,
+            Some("clusternet-reserved"),
+            "deployments.foo.web",
+        )
+        .await;
+    fleet
+        .await_object(
+            &apps::MANIFESTS,
+            Some("clusternet-reserved"),
+            "deployments.foo.web",
+            |it| it["metadata"]["annotations"]["apps.clusternet.io/feed-protection"].is_string(),
+        )
+        .await;
+
+    fleet.delete(&apps::SUBSCRIPTIONS, Some("default"), "app").await;
+    fleet.take_away(&home, &name).await;
+    fleet
+        .await_gone(&apps::SUBSCRIPTIONS, Some("default"), "app")
+        .await;
+    fleet
+        .await_gone(
+            &apps::MANIFESTS,
+            Some("clusternet-reserved"),
+            "deployments.foo.web",
+        )
+        .await;
+    let manifest = fleet
+        .get(&apps::MANIFESTS, Some("clusternet-reserved"), "namespaces.foo")
+        .await;
+    assert_eq!(manifest["metadata"]["labels"][&uid], serde_json::Value::Null);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn declares_a_silent_cluster_unknown_and_lets_its_descriptions_go() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    fleet.heartbeat(&home, "edge-7").await;
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.subscribe(&[&home]).await;
+    let description = fleet.await_one(&apps::DESCRIPTIONS, &home).await;
+    fleet.bind(&[]).await;
+    let name = description["metadata"]["name"].as_str().unwrap();
+    fleet
+        .await_object(&apps::DESCRIPTIONS, Some(&home), name, |it| {
+            it["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await;
+    fleet.env.advance(3_600);
+    let cluster = fleet
+        .await_object(&clusters::MANAGED_CLUSTERS, Some(&home), "edge-7", |it| {
+            it["spec"]["taints"][0]["value"] == "ClusterStatusUnknown"
+        })
+        .await;
+    assert_eq!(cluster["status"]["conditions"][0]["status"], "Unknown");
+    fleet.await_gone(&apps::DESCRIPTIONS, Some(&home), name).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn takes_a_deleted_cluster_out_of_the_fleet() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    let cluster = fleet
+        .get(&clusters::MANAGED_CLUSTERS, Some(&home), "edge-7")
+        .await;
+    let id = cluster["metadata"]["labels"][labels::CLUSTER_ID]
+        .as_str()
+        .unwrap();
+    let name = format!("clusternet-{id}");
+    fleet
+        .delete(&clusters::MANAGED_CLUSTERS, Some(&home), "edge-7")
+        .await;
+    fleet
+        .await_gone(&clusters::MANAGED_CLUSTERS, Some(&home), "edge-7")
+        .await;
+    for resource in [
+        &kubernetes::CLUSTER_ROLES,
+        &kubernetes::CLUSTER_ROLE_BINDINGS,
+        &clusters::REGISTRATION_REQUESTS,
+    ] {
+        fleet.await_gone(resource, None, &name).await;
+    }
+    let namespace = fleet
+        .client
+        .get_opt(&kubernetes::NAMESPACES, None, &home)
+        .await
+        .unwrap();
+    assert!(namespace.is_none_or(|it| it["metadata"]["deletionTimestamp"].is_string()));
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn redoes_nothing_after_a_restart() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    fleet.heartbeat(&home, "edge-7").await;
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.subscribe(&[&home]).await;
+    fleet.await_one(&apps::DESCRIPTIONS, &home).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let before = fleet.revisions().await;
+    fleet.stop().await;
+    fleet.run();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(fleet.revisions().await, before);
+    fleet.stop().await;
+}

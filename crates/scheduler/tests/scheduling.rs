@@ -1,0 +1,217 @@
+//! The scheduler against a server in this process.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{apps, clusters, kubernetes};
+use apiserver::{ApiServer, UserInfo};
+use clock::Env;
+use kubeio::{Client, DeleteOptions, ListOptions, Patch};
+use machinery::ApiResource;
+use runtime::CancellationToken;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+struct Parent {
+    client: Client,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Parent {
+    async fn start() -> Self {
+        let env = Env::system();
+        let disk = testkit::disk::SimDisk::new(1);
+        let store = store::Store::open(
+            Arc::new(disk),
+            store::Options::new(env.clone()),
+            store::Mode::Inline,
+        )
+        .unwrap();
+        let config = apiserver::Config::new(store, env.clone(), Arc::new(apiserver::authz::AllowAll));
+        let server = ApiServer::start(config).await.unwrap();
+        let client = Client::from_service(server.client_service(UserInfo::loopback()));
+        for crd in api::crds() {
+            client
+                .create(&kubernetes::CUSTOM_RESOURCE_DEFINITIONS, None, &crd)
+                .await
+                .unwrap();
+        }
+        for name in ["default", "ns-a", "ns-b"] {
+            client
+                .create(
+                    &kubernetes::NAMESPACES,
+                    None,
+                    &json!({"metadata": {"name": name}}),
+                )
+                .await
+                .unwrap();
+        }
+        let stop = CancellationToken::new();
+        let (its_client, its_stop) = (client.clone(), stop.clone());
+        let run = async move {
+            scheduler::run(scheduler::Config::default(), its_client, env, its_stop)
+                .await
+                .unwrap()
+        };
+        Self {
+            client,
+            stop,
+            task: tokio::spawn(run),
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+
+    /// Creates an object; its `apiVersion` and kind are filled in.
+    async fn create(&self, resource: &ApiResource, namespace: &str, object: &Value) {
+        let mut object = object.clone();
+        object["apiVersion"] = json!(resource.api_version());
+        object["kind"] = json!(resource.kind);
+        self.client
+            .create(resource, Some(namespace), &object)
+            .await
+            .unwrap();
+    }
+
+    async fn subscribe(&self, area: &str) {
+        let subscription = json!({"metadata": {"name": "app"}, "spec": {
+            "subscribers": [{"clusterAffinity": {"matchLabels": {"area": area}}}],
+            "feeds": [{"apiVersion": "v1", "kind": "Namespace", "name": "foo"}],
+        }});
+        self.create(&apps::SUBSCRIPTIONS, "default", &subscription).await;
+    }
+
+    async fn cluster(&self, name: &str, area: &str) {
+        let cluster = json!({"metadata": {"name": name, "labels": {"area": area}},
+            "spec": {"clusterId": Env::system().uuid(), "clusterType": "EdgeCluster", "syncMode": "Pull"}});
+        self.create(&clusters::MANAGED_CLUSTERS, &format!("ns-{name}"), &cluster)
+            .await;
+    }
+
+    async fn change(&self, cluster: &str, patch: &Value) {
+        let home = format!("ns-{cluster}");
+        self.client
+            .patch(
+                &clusters::MANAGED_CLUSTERS,
+                Some(&home),
+                cluster,
+                None,
+                Patch::Merge,
+                patch,
+            )
+            .await
+            .unwrap();
+    }
+
+    async fn await_bound(&self, expected: &[&str]) -> Value {
+        for _ in 0..400 {
+            let object = self
+                .client
+                .get(&apps::SUBSCRIPTIONS, Some("default"), "app")
+                .await
+                .unwrap();
+            if object["status"]["bindingClusters"] == json!(expected) {
+                return object;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("never bound to {expected:?}");
+    }
+
+    async fn await_event(&self, reason: &str) -> String {
+        for _ in 0..400 {
+            let events = self
+                .client
+                .list(&kubernetes::EVENTS, None, &ListOptions::default())
+                .await
+                .unwrap()
+                .items;
+            if let Some(event) = events.iter().rev().find(|event| event["reason"] == reason) {
+                return event["message"].as_str().unwrap().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("no event {reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds_and_follows_the_clusters() {
+    let parent = Parent::start().await;
+    parent.subscribe("1").await;
+    parent.cluster("b", "1").await;
+    parent.cluster("a", "2").await;
+    let bound = parent.await_bound(&["ns-b/b"]).await;
+    assert_eq!(bound["status"]["desiredReleases"], 1);
+    assert!(bound["status"]["specHash"].is_u64());
+    assert_eq!(
+        parent.await_event("Scheduled").await,
+        "Successfully assigned default/app to ns-b/b"
+    );
+    parent
+        .change("a", &json!({"metadata": {"labels": {"area": "1"}}}))
+        .await;
+    parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
+    let taint = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+    parent.change("b", &json!({"spec": {"taints": taint}})).await;
+    parent.await_bound(&["ns-a/a"]).await;
+    parent.change("b", &json!({"spec": {"taints": []}})).await;
+    parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
+    let options = DeleteOptions::background();
+    parent
+        .client
+        .delete(&clusters::MANAGED_CLUSTERS, Some("ns-b"), "b", &options)
+        .await
+        .unwrap();
+    parent.await_bound(&["ns-a/a"]).await;
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keeps_the_last_binding_when_nothing_fits_and_says_so() {
+    let parent = Parent::start().await;
+    parent.cluster("a", "1").await;
+    parent.subscribe("1").await;
+    parent.await_bound(&["ns-a/a"]).await;
+    let taint = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+    parent.change("a", &json!({"spec": {"taints": taint}})).await;
+    assert_eq!(
+        parent.await_event("FailedScheduling").await,
+        "0/1 clusters are available: 1 cluster(s) had taint {k: v}, that the subscription didn't tolerate. \
+         The present binding to 1 cluster(s) is kept."
+    );
+    parent.await_bound(&["ns-a/a"]).await;
+    let options = DeleteOptions::background();
+    parent
+        .client
+        .delete(&clusters::MANAGED_CLUSTERS, Some("ns-a"), "a", &options)
+        .await
+        .unwrap();
+    // A cluster that is gone is no copy to keep.
+    parent.await_bound(&[]).await;
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaves_other_schedulers_work_alone() {
+    let parent = Parent::start().await;
+    parent.cluster("a", "1").await;
+    let theirs = json!({"metadata": {"name": "theirs"}, "spec": {"schedulerName": "mine",
+        "subscribers": [{"clusterAffinity": {}}], "feeds": []}});
+    parent.create(&apps::SUBSCRIPTIONS, "default", &theirs).await;
+    parent.subscribe("1").await;
+    parent.await_bound(&["ns-a/a"]).await;
+    let theirs = parent
+        .client
+        .get(&apps::SUBSCRIPTIONS, Some("default"), "theirs")
+        .await
+        .unwrap();
+    assert!(theirs["status"]["bindingClusters"].is_null());
+    parent.stop().await;
+}
