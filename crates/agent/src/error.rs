@@ -27,14 +27,6 @@ impl Error {
         let doing = doing.into();
         move |source| Self::Request { doing, source }
     }
-
-    /// The failed request, if that is what it is.
-    pub(crate) fn request(&self) -> Option<&kubeio::Error> {
-        match self {
-            Self::Request { source, .. } => Some(source),
-            Self::Config(_) | Self::Tunnel(_) => None,
-        }
-    }
 }
 
 /// Everything that is wrong with a configuration.

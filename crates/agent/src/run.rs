@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::tunnel::Dialer;
 use api::{clusters, kubernetes, names};
 use clock::Env;
+use futures::future::BoxFuture;
 use kubeio::{CancellationToken, Client, Elector, ElectorConfig, Leadership};
 use serde_json::json;
 
@@ -52,13 +53,18 @@ pub async fn run(
     election.renew_deadline = config.renew_deadline;
     election.retry_period = config.retry_period;
     let elector = Elector::new(child.client.clone(), env.clone(), election);
-    let agent = Agent {
+    let agent = Arc::new(Agent {
         config: Arc::new(config),
         child,
         parent,
         env,
+    });
+    // Boxed: the compiler cannot show otherwise that the whole is Send.
+    let lead = |leadership| -> BoxFuture<'static, ()> {
+        let agent = agent.clone();
+        Box::pin(async move { agent.lead(leadership).await })
     };
-    elector.run(&shutdown, |leadership| agent.lead(leadership)).await;
+    elector.run(&shutdown, lead).await;
     Ok(())
 }
 
@@ -85,8 +91,12 @@ struct Agent {
 }
 
 impl Agent {
-    /// Works while leading.
-    async fn lead(&self, leadership: Leadership) {
+    /// Works while leading. Boxed, because the compiler cannot tell that a future behind a closure's borrow is `Send`.
+    fn lead(&self, leadership: Leadership) -> BoxFuture<'_, ()> {
+        Box::pin(self.work(leadership))
+    }
+
+    async fn work(&self, leadership: Leadership) {
         let cluster_id = identity::cluster_id(&leadership.lease).to_owned();
         tracing::info!(cluster = %cluster_id, "agent leads");
         let mut trust_kept = true;

@@ -14,6 +14,9 @@ use super::watches::Watches;
 const ESTABLISH_TRIES: u32 = 50;
 const ESTABLISH_PERIOD: Duration = Duration::from_millis(100);
 
+/// Whether a Description exists.
+pub(crate) type IsThere<'a> = &'a (dyn Fn(&ObjectKey) -> bool + Sync);
+
 /// What applying and removing need.
 pub(crate) struct Applier {
     pub(crate) child: Client,
@@ -38,7 +41,7 @@ impl Applier {
     pub(crate) async fn apply(
         &self,
         desired: &Desired,
-        is_there: impl Fn(&ObjectKey) -> bool,
+        is_there: IsThere<'_>,
     ) -> (Observed, Option<Problem>) {
         let mut observed = Observed {
             id: desired.id.clone(),
@@ -52,7 +55,7 @@ impl Applier {
         let known = self.watches.get(&desired.id);
         let seen = known.flatten();
         let (live, problem) = self
-            .bring(desired, &resource, seen.as_deref().cloned(), &is_there)
+            .bring(desired, &resource, seen.as_deref().cloned(), is_there)
             .await;
         observed.live = live;
         (observed, problem)
@@ -63,7 +66,7 @@ impl Applier {
         desired: &Desired,
         resource: &ApiResource,
         mut live: Option<Value>,
-        is_there: &impl Fn(&ObjectKey) -> bool,
+        is_there: IsThere<'_>,
     ) -> (Option<Value>, Option<Problem>) {
         let Desired { id, object } = desired;
         let (namespace, name) = (id.key.namespace(), id.key.name.as_str());

@@ -8,6 +8,7 @@ use api::clusters::SyncMode;
 use api::{apps, finalizers, names, reasons};
 use clock::Env;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use kubeio::{
     Cache, CancellationToken, Client, EventType, Mapper, ObjectKey, Outcome, Patch, Queue, QueueOptions,
     Recorder,
@@ -126,7 +127,12 @@ impl Deployer {
         Duty::of(mode, self.parts.app_pusher)
     }
 
-    async fn reconcile(&self, key: ObjectKey) -> Outcome {
+    /// Boxed, because the compiler cannot tell that a future behind a closure's borrow is `Send`.
+    fn reconcile(&self, key: ObjectKey) -> BoxFuture<'_, Outcome> {
+        Box::pin(self.settle(key))
+    }
+
+    async fn settle(&self, key: ObjectKey) -> Outcome {
         let Some(description) = self.descriptions.get_key(&key) else {
             self.applier.watches.set(&key, &BTreeMap::new());
             self.told.lock().expect("no holder panics").remove(&key);
@@ -232,9 +238,6 @@ impl Deployer {
     async fn apply_all(&self, wanted: &[Desired], problems: &mut Vec<Problem>) -> Applied {
         let mut results: BTreeMap<&ObjectId, Observed> = BTreeMap::new();
         let mut broken_namespaces: BTreeSet<&str> = BTreeSet::new();
-        let is_there = |key: &ObjectKey| {
-            key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
-        };
         for wave in Wave::ALL {
             let (doomed, ready): (Vec<_>, Vec<_>) = wanted
                 .iter()
@@ -243,12 +246,9 @@ impl Deployer {
             for desired in doomed {
                 problems.push(Problem::NoNamespace(desired.id.clone()));
             }
-            let done: Vec<_> = futures::stream::iter(ready)
-                .map(|desired| async move { (desired, self.applier.apply(desired, is_there).await) })
-                .buffered(PARALLEL)
-                .collect()
-                .await;
-            for (desired, (observed, problem)) in done {
+            let applying: Vec<_> = ready.into_iter().map(|desired| self.apply_one(desired)).collect();
+            let done: Vec<_> = futures::stream::iter(applying).buffered(PARALLEL).collect().await;
+            for (desired, observed, problem) in done {
                 if let Some(problem) = problem {
                     if wave == Wave::Namespaces {
                         broken_namespaces.insert(&desired.id.key.name);
@@ -278,6 +278,20 @@ impl Deployer {
             })
             .collect();
         Applied { observed, resources }
+    }
+
+    /// Boxed for the same reason as [`Self::reconcile`].
+    fn apply_one<'a>(
+        &'a self,
+        desired: &'a Desired,
+    ) -> BoxFuture<'a, (&'a Desired, Observed, Option<Problem>)> {
+        Box::pin(async move {
+            let is_there = |key: &ObjectKey| {
+                key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
+            };
+            let (observed, problem) = self.applier.apply(desired, &is_there).await;
+            (desired, observed, problem)
+        })
     }
 
     /// Removes objects of the Description in order; answers those that are still there.

@@ -1,0 +1,293 @@
+//! Objects come, stay, change and go as Descriptions say.
+
+use api::{annotations, apps, clusters, finalizers, kubernetes};
+use kubeio::Patch;
+use machinery::{ApiResource, meta};
+use serde_json::{Value, json};
+
+use crate::harness::{NAMESPACE, World, namespace};
+
+const WIDGETS: ApiResource = ApiResource::namespaced("x.io", "v1", "widgets", "Widget");
+
+fn config_map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"key": value}})
+}
+
+fn deployment(replicas: u32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx", "resources": {"limits": {"cpu": "1000m"}}}]}}}})
+}
+
+fn definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.x.io"},
+        "spec": {"group": "x.io", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_arrives_at_once_in_waves() {
+    let (world, agent) = World::joined().await;
+    let widget = json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop"}, "spec": {"a": 1}});
+    // The worst order: each needs a later one.
+    world
+        .describe(
+            "app.v1-generic",
+            &[
+                widget,
+                deployment(3),
+                config_map("c", "1"),
+                namespace("shop"),
+                definition(),
+            ],
+        )
+        .await;
+    let description = world.phase("app.v1-generic", "Success").await;
+    assert_eq!(
+        description["status"]["manifestStatuses"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+    for (resource, name) in [
+        (&WIDGETS, "w"),
+        (&kubernetes::DEPLOYMENTS, "web"),
+        (&kubernetes::CONFIG_MAPS, "c"),
+    ] {
+        let object = world.child.get(resource, Some("shop"), name).await.unwrap();
+        assert_eq!(
+            meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION),
+            Some("clusternet-abcde.app.v1-generic")
+        );
+        assert!(meta::annotation(&object, annotations::LAST_APPLIED).is_some());
+    }
+    let event = world
+        .wait_one(&kubernetes::EVENTS, Some(NAMESPACE), |it| {
+            it["reason"] == "SuccessfullyDeployed"
+        })
+        .await;
+    assert_eq!(event["source"]["component"], "clusternet-agent");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_undone_and_status_flows_back() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe("app", &[namespace("shop"), deployment(3), config_map("c", "1")])
+        .await;
+    world.phase("app", "Success").await;
+    let (deployments, maps) = (&kubernetes::DEPLOYMENTS, &kubernetes::CONFIG_MAPS);
+
+    // What others add stays; what was wanted comes back.
+    let drift = json!({"spec": {"replicas": 9, "revisionHistoryLimit": 4}});
+    world
+        .change(&world.child, deployments, Some("shop"), "web", &drift)
+        .await;
+    let back = world
+        .wait(&world.child, deployments, Some("shop"), "web", |it| {
+            it["spec"]["replicas"] == 3
+        })
+        .await;
+    assert_eq!(back["spec"]["revisionHistoryLimit"], 4);
+    world.delete(&world.child, maps, Some("shop"), "c").await;
+    world
+        .wait(&world.child, maps, Some("shop"), "c", |it| {
+            it["data"]["key"] == "1"
+        })
+        .await;
+
+    let status = json!({"status": {"replicas": 3, "readyReplicas": 2}});
+    world
+        .child
+        .patch(
+            deployments,
+            Some("shop"),
+            "web",
+            Some("status"),
+            Patch::Merge,
+            &status,
+        )
+        .await
+        .unwrap();
+    let description = world
+        .wait(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app", |it| {
+            it["status"]["manifestStatuses"][1]["observedStatus"]["readyReplicas"] == 2
+        })
+        .await;
+    assert_eq!(description["status"]["phase"], "Success");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_arrive_and_removed_feeds_go_even_if_the_agent_was_away() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe(
+            "app",
+            &[
+                namespace("shop"),
+                deployment(3),
+                config_map("c", "1"),
+                config_map("d", "1"),
+            ],
+        )
+        .await;
+    world.phase("app", "Success").await;
+    world
+        .describe("app", &[namespace("shop"), deployment(5), config_map("c", "2")])
+        .await;
+    let maps = &kubernetes::CONFIG_MAPS;
+    world
+        .wait(&world.child, maps, Some("shop"), "c", |it| {
+            it["data"]["key"] == "2"
+        })
+        .await;
+    world.gone(&world.child, maps, Some("shop"), "d").await;
+
+    agent.stop().await;
+    let before = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "2")])
+        .await;
+    let agent = world.agent();
+    world
+        .gone(&world.child, &kubernetes::DEPLOYMENTS, Some("shop"), "web")
+        .await;
+    world
+        .wait(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app", |it| {
+            it["status"]["manifestStatuses"]
+                .as_array()
+                .is_some_and(|all| all.len() == 2)
+        })
+        .await;
+    let after = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    assert_eq!(
+        meta::resource_version(&after),
+        meta::resource_version(&before),
+        "nothing was written again"
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_followed_to_its_end() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("app", "Success").await;
+    let maps = &kubernetes::CONFIG_MAPS;
+    let hold = json!({"metadata": {"finalizers": ["x.io/hold"]}});
+    world.change(&world.child, maps, Some("shop"), "c", &hold).await;
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    let going = world.phase("app", "Uninstalling").await;
+    assert!(
+        going["status"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("ConfigMap shop/c"),
+        "{going}"
+    );
+    assert!(meta::has_finalizer(&going, finalizers::APP));
+    let let_go = json!({"metadata": {"finalizers": null}});
+    world.change(&world.child, maps, Some("shop"), "c", &let_go).await;
+    world
+        .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world.gone(&world.child, maps, Some("shop"), "c").await;
+    assert!(
+        world
+            .child
+            .get_opt(&kubernetes::NAMESPACES, None, "shop")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_is_named_and_cured_when_it_is_given() {
+    let (world, agent) = World::joined().await;
+    let creating = "POST /apis/apps/v1/namespaces/shop/deployments".to_owned();
+    world.forbidden.lock().unwrap().push(creating);
+    world
+        .describe("app", &[namespace("shop"), deployment(1), config_map("c", "1")])
+        .await;
+    let failed = world.phase("app", "Failure").await;
+    let reason = failed["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("the agent may not create deployments of group apps"),
+        "{reason}"
+    );
+    world
+        .child
+        .get(&kubernetes::CONFIG_MAPS, Some("shop"), "c")
+        .await
+        .expect("the others are applied");
+    world.forbidden.lock().unwrap().clear();
+    world.phase("app", "Success").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agent_follows_the_sync_mode_of_its_cluster() {
+    let (mut world, agent) = World::joined().await;
+    agent.stop().await;
+    world.config.gates.app_pusher = true;
+    let agent = world.agent();
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("app", "Success").await;
+    let mode = |mode: &str| json!({"spec": {"syncMode": mode}});
+    let (managed, maps) = (&clusters::MANAGED_CLUSTERS, &kubernetes::CONFIG_MAPS);
+    world
+        .change(&world.parent, managed, Some(NAMESPACE), "edge-7", &mode("Push"))
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "2")])
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    let map = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    assert_eq!(map["data"]["key"], "1", "the parent deploys now");
+    world
+        .change(&world.parent, managed, Some(NAMESPACE), "edge-7", &mode("Pull"))
+        .await;
+    world
+        .wait(&world.child, maps, Some("shop"), "c", |it| {
+            it["data"]["key"] == "2"
+        })
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_descriptions_do_not_fight_over_an_object() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe("first", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("first", "Success").await;
+    world.describe("second", &[config_map("c", "2")]).await;
+    let refused = world.phase("second", "Failure").await;
+    assert!(
+        refused["status"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("belongs to Description clusternet-abcde/first")
+    );
+    let map = world
+        .child
+        .get(&kubernetes::CONFIG_MAPS, Some("shop"), "c")
+        .await
+        .unwrap();
+    assert_eq!(map["data"]["key"], "1");
+    agent.stop().await;
+}

@@ -1,0 +1,353 @@
+//! Two API servers, an agent between them, and hands that play the rest.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agent::{Child, Config, Credential, ParentConnector};
+use api::{apps, clusters, finalizers, kubernetes, labels, names};
+use apiserver::{ApiServer, UserInfo};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use clock::Env;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use kubeio::{CancellationToken, Client, DeleteOptions, ListOptions, Patch};
+use machinery::{ApiError, ApiResource, Reason};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
+
+pub(crate) const NAMESPACE: &str = "clusternet-abcde";
+pub(crate) const BOOTSTRAP: &str = "abcdef.0123456789abcdef";
+
+/// Requests that are answered 403, by how their `METHOD path` begins.
+pub(crate) type Forbidden = Arc<Mutex<Vec<String>>>;
+
+pub(crate) struct World {
+    pub(crate) parent: Client,
+    pub(crate) child: Client,
+    pub(crate) config: Config,
+    /// The tokens that the parent takes.
+    pub(crate) tokens: Arc<Mutex<BTreeSet<String>>>,
+    /// What the agent may not do in the child.
+    pub(crate) forbidden: Forbidden,
+    agent_child: Client,
+    connector: Arc<Connector>,
+    servers_stop: CancellationToken,
+}
+
+pub(crate) struct Agent {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+struct Connector {
+    server: Arc<ApiServer>,
+    tokens: Arc<Mutex<BTreeSet<String>>>,
+}
+
+fn refuse(reason: Reason, message: &str) -> Response<apiserver::Body> {
+    let error = ApiError::new(reason, message);
+    let mut response = Response::new(apiserver::Body::from(error.to_value().to_string()));
+    *response.status_mut() = http::StatusCode::from_u16(error.code).unwrap();
+    response
+}
+
+impl ParentConnector for Connector {
+    fn connect(&self, credential: &Credential) -> Result<Client, kubeio::Error> {
+        let (token, tokens) = (credential.token.clone(), self.tokens.clone());
+        let service = self.server.client_service(UserInfo::loopback());
+        Ok(Client::from_service(tower::service_fn(
+            move |request: Request<Full<Bytes>>| {
+                let known = tokens.lock().unwrap().contains(&token);
+                let service = service.clone();
+                async move {
+                    if !known {
+                        return Ok(refuse(Reason::Unauthorized, "Unauthorized"));
+                    }
+                    service.oneshot(request).await
+                }
+            },
+        )))
+    }
+
+    fn tunnel(&self, _: &Credential) -> Result<Arc<dyn tunnel::Connector>, kubeio::BoxError> {
+        Err("no tunnel here".into())
+    }
+}
+
+async fn server(stop: &CancellationToken) -> Arc<ApiServer> {
+    let env = Env::system();
+    let disk = testkit::disk::SimDisk::new(1);
+    let store = store::Store::open(
+        Arc::new(disk),
+        store::Options::new(env.clone()),
+        store::Mode::Inline,
+    )
+    .unwrap();
+    let config = apiserver::Config::new(store, env, Arc::new(apiserver::authz::AllowAll));
+    let server = ApiServer::start(config).await.unwrap();
+    let (governed, shutdown) = (server.clone(), stop.clone());
+    tokio::spawn(async move { apiserver::controllers::govern(governed, None, shutdown).await });
+    server
+}
+
+pub(crate) fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let stop = CancellationToken::new();
+        let (parent_server, child_server) = (server(&stop).await, server(&stop).await);
+        let parent = Client::from_service(parent_server.client_service(UserInfo::loopback()));
+        let child = Client::from_service(child_server.client_service(UserInfo::loopback()));
+        for crd in api::crds() {
+            parent
+                .create(&kubernetes::CUSTOM_RESOURCE_DEFINITIONS, None, &crd)
+                .await
+                .unwrap();
+        }
+        parent
+            .create(&kubernetes::NAMESPACES, None, &namespace(NAMESPACE))
+            .await
+            .unwrap();
+        let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
+        let forbidden = Forbidden::default();
+        let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
+        config.gates.socket_connection = false;
+        config.child_url = "https://child:6443".to_owned();
+        config.cluster_name = Some("edge-7".to_owned());
+        Self {
+            agent_child: guarded(&child_server, &forbidden),
+            connector: Arc::new(Connector {
+                server: parent_server,
+                tokens: tokens.clone(),
+            }),
+            parent,
+            child,
+            config,
+            tokens,
+            forbidden,
+            servers_stop: stop,
+        }
+    }
+
+    pub(crate) fn agent(&self) -> Agent {
+        let stop = CancellationToken::new();
+        let child = Child {
+            client: self.agent_child.clone(),
+            dialer: Arc::new(tunnel::TcpDialer),
+        };
+        let (config, connector, shutdown) = (self.config.clone(), self.connector.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            agent::run(config, child, connector, Env::system(), shutdown)
+                .await
+                .unwrap();
+        });
+        Agent { stop, task }
+    }
+
+    /// A child whose agent was taken in, with its ManagedCluster.
+    pub(crate) async fn joined() -> (Self, Agent) {
+        let world = Self::start().await;
+        let agent = world.agent();
+        world.approve("token-1").await;
+        (world, agent)
+    }
+
+    /// Waits for the request and grants it, as the controllers would.
+    pub(crate) async fn approve(&self, token: &str) -> String {
+        let request = self
+            .wait_one(&clusters::REGISTRATION_REQUESTS, None, |_| true)
+            .await;
+        let id = request["spec"]["clusterId"].as_str().unwrap().to_owned();
+        let cluster = json!({
+            "apiVersion": "clusters.clusternet.io/v1beta1", "kind": "ManagedCluster",
+            "metadata": {"name": "edge-7", "labels": {labels::CLUSTER_ID: id}},
+            "spec": {"clusterId": id, "syncMode": "Pull"},
+        });
+        let made = self
+            .parent
+            .create(&clusters::MANAGED_CLUSTERS, Some(NAMESPACE), &cluster)
+            .await;
+        assert!(made.as_ref().is_ok_and(|_| true) || made.unwrap_err().is_already_exists());
+        self.tokens.lock().unwrap().insert(token.to_owned());
+        let status = json!({"status": {"result": "Approved", "dedicatedNamespace": NAMESPACE,
+            "managedClusterName": "edge-7", "token": STANDARD.encode(token), "caCertificate": STANDARD.encode("pem")}});
+        self.parent
+            .patch(
+                &clusters::REGISTRATION_REQUESTS,
+                None,
+                &names::for_cluster(&id),
+                Some("status"),
+                Patch::Merge,
+                &status,
+            )
+            .await
+            .unwrap();
+        id
+    }
+
+    pub(crate) async fn describe(&self, name: &str, objects: &[Value]) {
+        let raw: Vec<String> = objects
+            .iter()
+            .map(|object| STANDARD.encode(object.to_string()))
+            .collect();
+        let description = json!({
+            "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
+            "metadata": {"name": name, "namespace": NAMESPACE, "finalizers": [finalizers::APP]},
+            "spec": {"deployer": "Generic", "raw": raw},
+        });
+        let descriptions = &apps::DESCRIPTIONS;
+        if self
+            .parent
+            .get_opt(descriptions, Some(NAMESPACE), name)
+            .await
+            .unwrap()
+            .is_none()
+        {
+            self.parent
+                .create(descriptions, Some(NAMESPACE), &description)
+                .await
+                .unwrap();
+        } else {
+            let patch = json!({"spec": description["spec"]});
+            self.change(&self.parent, descriptions, Some(NAMESPACE), name, &patch)
+                .await;
+        }
+    }
+
+    pub(crate) async fn change(
+        &self,
+        client: &Client,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) {
+        client
+            .patch(resource, namespace, name, None, Patch::Merge, patch)
+            .await
+            .unwrap();
+    }
+
+    /// Waits for a Description in a phase.
+    pub(crate) async fn phase(&self, name: &str, phase: &str) -> Value {
+        self.wait(&self.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), name, |it| {
+            it["status"]["phase"] == phase
+        })
+        .await
+    }
+
+    pub(crate) async fn wait(
+        &self,
+        client: &Client,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let mut last = None;
+        for _ in 0..1_200 {
+            last = client.get_opt(resource, namespace, name).await.unwrap();
+            if let Some(object) = last.as_ref().filter(|object| condition(object)) {
+                return object.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!(
+            "{} {name} is never as expected; last seen {last:#?}",
+            resource.kind
+        );
+    }
+
+    pub(crate) async fn gone(
+        &self,
+        client: &Client,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) {
+        for _ in 0..1_200 {
+            if client.get_opt(resource, namespace, name).await.unwrap().is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{} {name} is never gone", resource.kind);
+    }
+
+    pub(crate) async fn wait_one(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        for _ in 0..1_200 {
+            let items = self
+                .parent
+                .list(resource, namespace, &ListOptions::default())
+                .await
+                .unwrap()
+                .items;
+            if let Some(found) = items.into_iter().find(&condition) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("no {} is ever as expected", resource.kind);
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        client: &Client,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) {
+        client
+            .delete(resource, namespace, name, &DeleteOptions::background())
+            .await
+            .unwrap();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.servers_stop.cancel();
+    }
+}
+
+fn guarded(server: &Arc<ApiServer>, forbidden: &Forbidden) -> Client {
+    let service = server.client_service(UserInfo::loopback());
+    let forbidden = forbidden.clone();
+    Client::from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
+        let line = format!("{} {}", request.method(), request.uri().path());
+        let refused = forbidden
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|start| line.starts_with(start.as_str()));
+        let service = service.clone();
+        async move {
+            if refused {
+                let message = r#"x is forbidden: User "a" cannot create resource "x" in API group "" in the namespace "y""#;
+                return Ok(refuse(Reason::Forbidden, message));
+            }
+            service
+                .oneshot(request)
+                .await
+                .map(|response| response.map(|body| apiserver::Body::new(body.map_err(|error| error))))
+        }
+    }))
+}

@@ -1,0 +1,161 @@
+//! Becoming a member, staying one, and becoming one again.
+
+use api::{clusters, kubernetes, labels, names};
+use machinery::meta;
+use serde_json::{Value, json};
+
+use crate::harness::{NAMESPACE, World};
+
+fn ready(cluster: &Value) -> Option<&str> {
+    cluster["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == "Ready")?["status"]
+        .as_str()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_registers_reports_and_publishes_its_credential() {
+    let mut world = World::start().await;
+    world
+        .config
+        .cluster_labels
+        .insert("region".into(), "north".into());
+    world
+        .child
+        .create(
+            &kubernetes::NAMESPACES,
+            None,
+            &crate::harness::namespace("clusternet-system"),
+        )
+        .await
+        .unwrap();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": names::APP_DEPLOYER,
+        "annotations": {"kubernetes.io/service-account.name": names::APP_DEPLOYER}}, "data": {"token": "dA==", "ca.crt": "cA=="}});
+    world
+        .child
+        .create(&kubernetes::SECRETS, Some("clusternet-system"), &secret)
+        .await
+        .unwrap();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"node.clusternet.io/zone": "z"}}});
+    world.child.create(&kubernetes::NODES, None, &node).await.unwrap();
+    let agent = world.agent();
+    let id = world.approve("token-1").await;
+
+    let lease = world
+        .child
+        .get(&kubernetes::LEASES, Some("clusternet-system"), names::AGENT)
+        .await
+        .unwrap();
+    assert_eq!(meta::uid(&lease), id, "the Lease is the identity");
+    let request = world
+        .parent
+        .get(&clusters::REGISTRATION_REQUESTS, None, &names::for_cluster(&id))
+        .await
+        .unwrap();
+    assert_eq!(request["spec"]["clusterLabels"], json!({"region": "north"}));
+
+    let cluster = world
+        .wait(
+            &world.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+            |it| ready(it) == Some("True"),
+        )
+        .await;
+    let status = &cluster["status"];
+    assert!(
+        status["k8sVersion"].as_str().unwrap().starts_with("v1."),
+        "{status}"
+    );
+    assert_eq!(status["nodeStatistics"]["lostNodes"], 1);
+    assert_eq!(status["heartbeatFrequencySeconds"], 180);
+    let cluster = world
+        .wait(
+            &world.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+            |it| meta::label(it, "node.clusternet.io/zone") == Some("z"),
+        )
+        .await;
+    assert_eq!(meta::label(&cluster, labels::CLUSTER_ID), Some(id.as_str()));
+
+    let published = world
+        .wait(
+            &world.parent,
+            &kubernetes::SECRETS,
+            Some(NAMESPACE),
+            names::CHILD_DEPLOYER_SECRET,
+            |_| true,
+        )
+        .await;
+    assert_eq!(published["data"]["token"], "dA==");
+    agent.stop().await;
+    let lease = world
+        .child
+        .get(&kubernetes::LEASES, Some("clusternet-system"), names::AGENT)
+        .await
+        .unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "", "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_start_uses_what_was_kept_and_asks_for_nothing() {
+    let (world, agent) = World::joined().await;
+    world
+        .wait(
+            &world.child,
+            &kubernetes::SECRETS,
+            Some("clusternet-system"),
+            names::PARENT_CLUSTER_SECRET,
+            |_| true,
+        )
+        .await;
+    agent.stop().await;
+    world.tokens.lock().unwrap().remove(crate::harness::BOOTSTRAP);
+    let before = world
+        .parent
+        .get(&clusters::MANAGED_CLUSTERS, Some(NAMESPACE), "edge-7")
+        .await
+        .unwrap();
+    let agent = world.agent();
+    world
+        .wait(
+            &world.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+            |it| meta::resource_version(it) != meta::resource_version(&before) && ready(it) == Some("True"),
+        )
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_is_not_good_any_more_leads_back_to_the_bootstrap_token() {
+    let (world, agent) = World::joined().await;
+    world
+        .wait(
+            &world.child,
+            &kubernetes::SECRETS,
+            Some("clusternet-system"),
+            names::PARENT_CLUSTER_SECRET,
+            |_| true,
+        )
+        .await;
+    world.tokens.lock().unwrap().remove("token-1");
+    world.approve("token-2").await;
+    let secret = world
+        .wait(
+            &world.child,
+            &kubernetes::SECRETS,
+            Some("clusternet-system"),
+            names::PARENT_CLUSTER_SECRET,
+            |it| it["data"]["token"] == "dG9rZW4tMg==",
+        )
+        .await;
+    assert_eq!(meta::label(&secret, labels::CLUSTER_NAME), Some("edge-7"));
+    agent.stop().await;
+}
