@@ -239,12 +239,12 @@ impl<H: Handle> Door<H> {
     }
 }
 
-fn answer<H: Handle>(
+async fn answer<H: Handle>(
     handler: Arc<H>,
     request: Request<Incoming>,
     peer: Peer,
-) -> impl Future<Output = Result<Response<Body>, Infallible>> {
-    async move { Ok(handler.handle(request.map(Body::new), peer).await) }
+) -> Result<Response<Body>, Infallible> {
+    Ok(handler.handle(request.map(Body::new), peer).await)
 }
 
 /// The unfinished handshakes, oldest first.

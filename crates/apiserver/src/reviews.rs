@@ -127,9 +127,10 @@ async fn access(
 
 /// The posted object with a status.
 fn answered(group: &str, kind: &str, object: &Value, status: Value) -> Value {
-    let metadata = match &object["metadata"] {
-        Value::Object(metadata) => Value::Object(metadata.clone()),
-        _ => json!({}),
+    let metadata = if object["metadata"].is_object() {
+        object["metadata"].clone()
+    } else {
+        json!({})
     };
     json!({
         "kind": kind, "apiVersion": format!("{group}/v1"), "metadata": metadata, "spec": object["spec"],

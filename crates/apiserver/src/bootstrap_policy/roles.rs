@@ -206,6 +206,25 @@ const AGGREGATE_VIEW: &str = "rbac.authorization.k8s.io/aggregate-to-view";
 
 /// What people who work in namespaces get: `admin`, `edit`, `view`.
 fn namespace_users() -> Vec<DefaultObject> {
+    let admin = vec![
+        on(&["create"], &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
+        on(
+            READ_WRITE,
+            &["rbac.authorization.k8s.io"],
+            &["rolebindings", "roles"],
+        ),
+    ];
+    vec![
+        aggregated("admin", AGGREGATE_ADMIN, None),
+        aggregated("edit", AGGREGATE_EDIT, Some(AGGREGATE_ADMIN)),
+        aggregated("view", AGGREGATE_VIEW, Some(AGGREGATE_EDIT)),
+        feeding("system:aggregate-to-admin", AGGREGATE_ADMIN, admin),
+        feeding("system:aggregate-to-edit", AGGREGATE_EDIT, edit_rules()),
+        feeding("system:aggregate-to-view", AGGREGATE_VIEW, view_rules()),
+    ]
+}
+
+fn edit_rules() -> Vec<Rule> {
     const APPS: &[&str] = &[
         "daemonsets",
         "deployments",
@@ -216,7 +235,46 @@ fn namespace_users() -> Vec<DefaultObject> {
         "statefulsets",
         "statefulsets/scale",
     ];
-    let view = vec![
+    vec![
+        on(
+            READ,
+            &[""],
+            &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"],
+        ),
+        on(&["impersonate"], &[""], &["serviceaccounts"]),
+        on(
+            WRITE,
+            &[""],
+            &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"],
+        ),
+        on(&["create"], &[""], &["pods/eviction"]),
+        on(
+            WRITE,
+            &[""],
+            &[
+                "configmaps",
+                "events",
+                "persistentvolumeclaims",
+                "replicationcontrollers",
+                "replicationcontrollers/scale",
+                "secrets",
+                "serviceaccounts",
+                "services",
+                "services/proxy",
+            ],
+        ),
+        on(&["create"], &[""], &["serviceaccounts/token"]),
+        on(WRITE, &["apps"], APPS),
+        on(WRITE, &["autoscaling"], &["horizontalpodautoscalers"]),
+        on(WRITE, &["batch"], &["cronjobs", "jobs"]),
+        on(WRITE, &["policy"], &["poddisruptionbudgets"]),
+        on(WRITE, &["networking.k8s.io"], &["ingresses", "networkpolicies"]),
+        on(READ_WRITE, &["coordination.k8s.io"], &["leases"]),
+    ]
+}
+
+fn view_rules() -> Vec<Rule> {
+    vec![
         on(
             READ,
             &[""],
@@ -280,58 +338,6 @@ fn namespace_users() -> Vec<DefaultObject> {
             &["networking.k8s.io"],
             &["ingresses", "ingresses/status", "networkpolicies"],
         ),
-    ];
-    let edit = vec![
-        on(
-            READ,
-            &[""],
-            &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"],
-        ),
-        on(&["impersonate"], &[""], &["serviceaccounts"]),
-        on(
-            WRITE,
-            &[""],
-            &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"],
-        ),
-        on(&["create"], &[""], &["pods/eviction"]),
-        on(
-            WRITE,
-            &[""],
-            &[
-                "configmaps",
-                "events",
-                "persistentvolumeclaims",
-                "replicationcontrollers",
-                "replicationcontrollers/scale",
-                "secrets",
-                "serviceaccounts",
-                "services",
-                "services/proxy",
-            ],
-        ),
-        on(&["create"], &[""], &["serviceaccounts/token"]),
-        on(WRITE, &["apps"], APPS),
-        on(WRITE, &["autoscaling"], &["horizontalpodautoscalers"]),
-        on(WRITE, &["batch"], &["cronjobs", "jobs"]),
-        on(WRITE, &["policy"], &["poddisruptionbudgets"]),
-        on(WRITE, &["networking.k8s.io"], &["ingresses", "networkpolicies"]),
-        on(READ_WRITE, &["coordination.k8s.io"], &["leases"]),
-    ];
-    let admin = vec![
-        on(&["create"], &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
-        on(
-            READ_WRITE,
-            &["rbac.authorization.k8s.io"],
-            &["rolebindings", "roles"],
-        ),
-    ];
-    vec![
-        aggregated("admin", AGGREGATE_ADMIN, None),
-        aggregated("edit", AGGREGATE_EDIT, Some(AGGREGATE_ADMIN)),
-        aggregated("view", AGGREGATE_VIEW, Some(AGGREGATE_EDIT)),
-        feeding("system:aggregate-to-admin", AGGREGATE_ADMIN, admin),
-        feeding("system:aggregate-to-edit", AGGREGATE_EDIT, edit),
-        feeding("system:aggregate-to-view", AGGREGATE_VIEW, view),
     ]
 }
 

@@ -39,7 +39,7 @@ impl Accounts {
             self.source.get(&key).await.map_err(error::of_source)
         };
         let found = get("namespaces", "", namespace).await?;
-        if !found.is_some_and(|found| !found.head.deleting) {
+        if found.is_none_or(|found| found.head.deleting) {
             return Ok(Next::Done);
         }
         if get("serviceaccounts", namespace, ACCOUNT).await?.is_none() {

@@ -1,5 +1,7 @@
 //! Making certificates: subjects, lifetimes, signatures. Pure but for the key generator's randomness.
 
+use std::net::IpAddr;
+
 use clock::Env;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -82,13 +84,17 @@ fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {
         .value
         .general_names
         .iter()
-        .filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
-                .map(|octets| std::net::IpAddr::from(octets).to_string())
-                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|octets| std::net::IpAddr::from(octets).to_string()))
-                .ok(),
-            _ => None,
+        .filter_map(|name| {
+            if let GeneralName::DNSName(name) = name {
+                return Some((*name).to_owned());
+            }
+            let GeneralName::IPAddress(bytes) = name else { return None };
+            let address = match bytes.len() {
+                4 => IpAddr::from(<[u8; 4]>::try_from(*bytes).ok()?),
+                16 => IpAddr::from(<[u8; 16]>::try_from(*bytes).ok()?),
+                _ => return None,
+            };
+            Some(address.to_string())
         })
         .collect()
 }

@@ -1,0 +1,256 @@
+//! The way in, from the socket to the object: certificates, tokens, rights, reviews, over a real store.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use apiserver::authn::{Anonymous, Authenticator, Config as Authn, FrontProxy, FrontProxyHeaders};
+use apiserver::authz::Rbac;
+use apiserver::bootstrap_policy::Facts;
+use apiserver::controllers::govern;
+use apiserver::listen::{Limits, serve};
+use apiserver::pki::{FRONT_PROXY, Identity, Pki, ServingCertificate, client_config, server_config};
+use apiserver::tokens::{DEFAULT_ISSUER, TokenKeys};
+use apiserver::{ApiServer, Body, Caller, Config, UserInfo};
+use base64::Engine as _;
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+struct Plane {
+    server: Arc<ApiServer>,
+    pki: Pki,
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Plane {
+    async fn start() -> Self {
+        let env = clock::Env::system();
+        let disk = testkit::disk::SimDisk::new(1);
+        let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Inline).unwrap();
+        let pki = Pki::ephemeral(&[], &env).unwrap();
+        let audiences = [DEFAULT_ISSUER.to_owned()];
+        let tokens = TokenKeys::from_pem(pki.service_account_key.expose(), DEFAULT_ISSUER, &audiences).unwrap();
+        let proxies = pki.front_proxy_authority.certificate_pem();
+        let front_proxy = FrontProxy::new(proxies, vec![FRONT_PROXY.to_owned()], FrontProxyHeaders::default());
+        let authenticator = Authenticator::new(Authn {
+            source: store.clone(),
+            env: env.clone(),
+            tokens: Arc::new(tokens),
+            client_authorities_pem: Some(pki.authority.certificate_pem().to_owned()),
+            front_proxy: Some(front_proxy.unwrap()),
+            anonymous: Anonymous::Allowed,
+        })
+        .unwrap();
+        let config = Config {
+            authenticator: Some(Arc::new(authenticator)),
+            ..Config::new(store.clone(), env, Arc::new(Rbac::new(store)))
+        };
+        let server = ApiServer::start(config).await.unwrap();
+        let shutdown = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        govern(&server, Facts::of(&pki, address.port()), &shutdown).await.unwrap();
+        let certificate = ServingCertificate::new(&pki.serving).unwrap();
+        let tls = server_config(certificate, &[pki.authority.certificate_pem(), proxies]).unwrap();
+        let served = tokio::spawn(serve(listener, tls, server.clone(), Limits::default(), shutdown.clone()));
+        Self {
+            server,
+            pki,
+            address,
+            shutdown,
+            served,
+        }
+    }
+
+    /// One request over TLS.
+    async fn send(
+        &self,
+        identity: Option<&Identity>,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> (u16, Value) {
+        let config = client_config(self.pki.authority.certificate_pem(), identity).unwrap();
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let response = sender.send_request(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    async fn admin(&self, method: &str, path: &str, body: Value) -> Value {
+        let (code, answer) = self.send(Some(&self.pki.admin), method, path, &[], &body).await;
+        assert!(code < 300, "{method} {path}: {code} {answer}");
+        answer
+    }
+
+    async fn bearer(&self, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let value = format!("Bearer {token}");
+        self.send(None, method, path, &[("authorization", &value)], &body).await
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.served.await.unwrap();
+    }
+}
+
+const CORE: &str = "/api/v1/namespaces/default";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+async fn robot(plane: &Plane) -> String {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    plane.admin("POST", &format!("{CORE}/serviceaccounts"), account).await;
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600},
+    });
+    let answer = plane.admin("POST", &format!("{CORE}/serviceaccounts/robot/token"), request).await;
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_service_account_may_what_a_role_says_from_the_moment_that_it_says_so() {
+    let plane = Plane::start().await;
+    let token = robot(&plane).await;
+    let (code, status) = plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await;
+    assert_eq!(code, 403);
+    assert_eq!(
+        status["message"],
+        "pods is forbidden: User \"system:serviceaccount:default:robot\" cannot list resource \"pods\" in API group \
+         \"\" in the namespace \"default\""
+    );
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reads"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+                  {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}]});
+    plane.admin("POST", &format!("{RBAC}/namespaces/default/roles"), role).await;
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "reads"}, "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reads"}});
+    plane.admin("POST", &format!("{RBAC}/namespaces/default/rolebindings"), binding).await;
+    let (code, list) = plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await;
+    assert_eq!((code, &list["kind"]), (200, &json!("PodList")));
+    // It may write roles, but only with rights that it has.
+    let grant = |name: &str, verb: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+               "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]})
+    };
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    assert_eq!(plane.bearer(&token, "POST", &roles, grant("a", "list")).await.0, 201);
+    let (code, status) = plane.bearer(&token, "POST", &roles, grant("b", "delete")).await;
+    assert_eq!(code, 403);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("is attempting to grant RBAC permissions not currently held"), "{message}");
+    plane.admin("DELETE", &format!("{CORE}/serviceaccounts/robot"), Value::Null).await;
+    assert_eq!(plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await.0, 401);
+    plane.end().await;
+}
+
+#[tokio::test]
+async fn strangers_learn_what_everybody_may_know() {
+    let plane = Plane::start().await;
+    for (path, want) in [
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/version", 200),
+        ("/api", 403),
+        ("/apis", 403),
+        ("/metrics", 403),
+        ("/api/v1/secrets", 403),
+    ] {
+        assert_eq!(plane.send(None, "GET", path, &[], &Value::Null).await.0, want, "{path}");
+    }
+    let wrong = [("authorization", "Bearer wrong")];
+    let (code, status) = plane.send(None, "GET", "/version", &wrong, &Value::Null).await;
+    assert_eq!((code, &status["reason"], &status["message"]), (401, &json!("Unauthorized"), &json!("Unauthorized")));
+    let claim = [("x-remote-user", "kubernetes-admin"), ("x-remote-group", "system:masters")];
+    assert_eq!(plane.send(None, "GET", "/api/v1/secrets", &claim, &Value::Null).await.0, 403);
+    let acting = [("impersonate-user", "kubernetes-admin"), ("impersonate-group", "system:masters")];
+    assert_eq!(plane.send(None, "GET", "/api/v1/secrets", &acting, &Value::Null).await.0, 403);
+    let proxy = Some(&plane.pki.front_proxy);
+    assert_eq!(plane.send(proxy, "GET", "/api/v1/secrets", &claim, &Value::Null).await.0, 200);
+    let stranger = Pki::ephemeral(&[], &clock::Env::system()).unwrap();
+    assert_eq!(plane.send(Some(&stranger.admin), "GET", "/version", &[], &Value::Null).await.0, 401);
+    plane.end().await;
+}
+
+#[tokio::test]
+async fn reviews_answer_over_the_wire() {
+    let plane = Plane::start().await;
+    let token = robot(&plane).await;
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let answer = plane.admin("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review).await;
+    assert_eq!(answer["status"]["authenticated"], true);
+    assert_eq!(answer["status"]["user"]["username"], "system:serviceaccount:default:robot");
+    let ask = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(plane.bearer(&token, "POST", path, ask.clone()).await.1["status"]["allowed"], false);
+    assert_eq!(plane.admin("POST", path, ask).await["status"]["allowed"], true);
+    let who = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let (_, answer) = plane.bearer(&token, "POST", path, who).await;
+    assert_eq!(answer["status"]["userInfo"]["username"], "system:serviceaccount:default:robot");
+    plane.end().await;
+}
+
+#[tokio::test]
+async fn a_bootstrap_token_gets_its_groups_in() {
+    let plane = Plane::start().await;
+    let data = |text: &str| json!(base64::engine::general_purpose::STANDARD.encode(text));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": "bootstrap-token-abcdef"},
+        "data": {
+            "token-id": data("abcdef"), "token-secret": data("0123456789abcdef"),
+            "usage-bootstrap-authentication": data("true"),
+            "auth-extra-groups": data("system:bootstrappers:clusternet:register-cluster-token"),
+        },
+    });
+    plane.admin("POST", "/api/v1/namespaces/kube-system/secrets", secret).await;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "registers"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]});
+    plane.admin("POST", &format!("{RBAC}/clusterroles"), role).await;
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "registers"},
+        "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io",
+                      "name": "system:bootstrappers:clusternet:register-cluster-token"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "registers"}});
+    plane.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}});
+    let path = format!("{CORE}/configmaps");
+    assert_eq!(plane.bearer("abcdef.0123456789abcdef", "POST", &path, map).await.0, 201);
+    assert_eq!(plane.bearer("abcdef.0123456789abcdef", "GET", &path, Value::Null).await.0, 403);
+    assert_eq!(plane.bearer("abcdef.0123456789abcdeX", "GET", &path, Value::Null).await.0, 401);
+    plane.end().await;
+}
+
+#[tokio::test]
+async fn the_loopback_user_may_everything_in_process() {
+    let plane = Plane::start().await;
+    let request = Request::get("/api/v1/secrets").body(Body::empty()).unwrap();
+    let response = plane.server.handle(request, Caller::User(UserInfo::loopback())).await;
+    assert_eq!(response.status(), 200);
+    plane.end().await;
+}
