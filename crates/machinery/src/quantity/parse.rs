@@ -10,6 +10,8 @@ const SHORT: usize = 18;
 
 struct Parts<'a> {
     negative: bool,
+    /// Whether there is any digit, if only a zero.
+    has_digits: bool,
     /// Without leading zeros.
     whole: &'a str,
     fraction: &'a str,
@@ -26,6 +28,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         Some(b'+') => (false, &text[1..]),
         Some(_) | None => (false, text),
     };
+    let has_digits = rest.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
     let rest = rest.trim_start_matches('0');
     let (whole, rest) = rest.split_at(digits(rest));
     let (fraction, suffix) = match rest.strip_prefix('.') {
@@ -43,6 +46,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     }
     Ok(Parts {
         negative,
+        has_digits,
         whole,
         fraction,
         suffix,
@@ -86,6 +90,9 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     }
     let parts = split(text)?;
     let (format, power) = interpret(parts.suffix)?;
+    if !parts.has_digits && !is_short(&parts, format, power) {
+        return Err(QuantityError::Numeric);
+    }
     // Trailing zeros behind the point carry nothing.
     let fraction = parts.fraction.trim_end_matches('0');
     let places = i32::try_from(fraction.len()).map_err(|_| QuantityError::Numeric)?;
@@ -134,21 +141,42 @@ fn binary(mantissa: i128, exponent: i32, power: i32) -> Result<(i128, i32), Quan
     Ok((product, exponent))
 }
 
-/// Whether Kubernetes writes this text again as it came.
-fn keeps_text(parts: &Parts<'_>, format: Format, power: i32) -> bool {
-    let whole = if parts.whole.is_empty() { "0" } else { parts.whole };
+fn whole_digits<'a>(parts: &Parts<'a>) -> &'a str {
+    if parts.whole.is_empty() { "0" } else { parts.whole }
+}
+
+/// The power of ten of the last digit.
+fn scale(parts: &Parts<'_>, power: i32) -> i32 {
+    power.saturating_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX / 2))
+}
+
+/// Whether Kubernetes reads it by its short way, which takes no digits for a zero and may keep the text.
+fn is_short(parts: &Parts<'_>, format: Format, power: i32) -> bool {
+    let whole = whole_digits(parts);
     match format {
         Format::BinarySi => {
-            let low = whole.parse::<i64>().map(|number| (number, number & 7));
-            let fits = |number: i64| number.checked_mul(1_i64 << power).is_some();
             let room = 14 - i32::try_from(whole.len()).unwrap_or(i32::MAX / 2) - power * 3 / 10;
-            parts.fraction.is_empty() && room >= 0 && low.is_ok_and(|(number, low)| low != 0 && fits(number))
+            parts.fraction.is_empty() && room >= 0
         }
         Format::DecimalSi | Format::DecimalExponent => {
-            let length = whole.len() + parts.fraction.len();
-            let scale = power.saturating_sub(i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX / 2));
+            whole.len() + parts.fraction.len() <= SHORT && scale(parts, power) >= -9
+        }
+    }
+}
+
+/// Whether Kubernetes writes this text again as it came.
+fn keeps_text(parts: &Parts<'_>, format: Format, power: i32) -> bool {
+    if !is_short(parts, format, power) {
+        return false;
+    }
+    let whole = whole_digits(parts);
+    match format {
+        Format::BinarySi => whole
+            .parse::<i64>()
+            .is_ok_and(|number| number & 7 != 0 && number.checked_mul(1_i64 << power).is_some()),
+        Format::DecimalSi | Format::DecimalExponent => {
             let all = format!("{whole}{}", parts.fraction);
-            length <= SHORT && scale >= -9 && scale % 3 == 0 && !all.ends_with("000") && !all.starts_with('0')
+            scale(parts, power) % 3 == 0 && !all.ends_with("000") && !all.starts_with('0')
         }
     }
 }

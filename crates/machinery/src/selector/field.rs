@@ -53,13 +53,15 @@ impl FieldSelector {
         }])
     }
 
-    /// Reads `?fieldSelector=`.
+    /// Reads `?fieldSelector=`; the terms are sorted by their text.
     ///
     /// # Errors
     /// [`SelectorError::Syntax`] for a term without an operator or a value with a bad escape.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
-        for term in terms(text) {
+        let mut terms = terms(text);
+        terms.sort_unstable();
+        for term in terms {
             if term.is_empty() {
                 continue;
             }
@@ -68,16 +70,20 @@ impl FieldSelector {
                     "invalid selector: '{text}'; can't understand '{term}'"
                 )));
             };
-            requirements.push(FieldRequirement {
-                path: path.to_owned(),
-                op,
-                value: unescape(value)?,
-            });
+            let value = unescape(value)?;
+            // Kubernetes takes `=` for no term at all.
+            if !path.is_empty() || !value.is_empty() {
+                requirements.push(FieldRequirement {
+                    path: path.to_owned(),
+                    op,
+                    value,
+                });
+            }
         }
         Ok(Self { requirements })
     }
 
-    /// The terms, in the order of the text.
+    /// The terms.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }

@@ -135,12 +135,12 @@ fn reads_field_selectors_with_escapes() {
     assert_eq!(
         terms,
         [
+            ("e", FieldOp::Eq, "f"),
             ("metadata.name", FieldOp::Eq, r"a,b=c\d"),
-            ("spec.nodeName", FieldOp::NotEq, "x"),
-            ("e", FieldOp::Eq, "f")
+            ("spec.nodeName", FieldOp::NotEq, "x")
         ]
     );
-    assert_eq!(selector.to_string(), r"metadata.name=a\,b\=c\\d,spec.nodeName!=x,e=f");
+    assert_eq!(selector.to_string(), r"e=f,metadata.name=a\,b\=c\\d,spec.nodeName!=x");
     assert_eq!(selector.exact_name(), Some(r"a,b=c\d"));
     assert!(FieldSelector::parse("a!=b").expect("a selector").matches(|_| None));
     assert!(FieldSelector::parse("a=").expect("a selector").matches(|_| None));
@@ -183,6 +183,13 @@ proptest! {
             op: if equal { FieldOp::Eq } else { FieldOp::NotEq },
             value,
         }));
-        prop_assert_eq!(FieldSelector::parse(&selector.to_string()), Ok(selector));
+        let parsed = FieldSelector::parse(&selector.to_string()).expect("its own text");
+        let sorted = |selector: &FieldSelector| {
+            let mut terms = selector.requirements().to_vec();
+            terms.sort();
+            terms
+        };
+        prop_assert_eq!(sorted(&parsed), sorted(&selector));
+        prop_assert_eq!(FieldSelector::parse(&parsed.to_string()), Ok(parsed));
     }
 }
