@@ -1,14 +1,21 @@
 //! Roles composed in one process: [`up`] for people, the simulation for faults. No rules of its own.
 
 mod data_dir;
+mod demo;
 mod ensure;
 mod error;
 pub mod fleet;
+mod https_parent;
+mod member;
+mod parent;
 mod plane;
+pub mod sim;
 mod up;
 
 pub use data_dir::DataDir;
 pub use ensure::{Ensured, ensure};
 pub use error::Error;
+pub use https_parent::HttpsParent;
+pub use member::{MemberConfig, start_member};
 pub use plane::Plane;
 pub use up::{UpConfig, up};

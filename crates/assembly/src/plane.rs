@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use apiserver::authn::{self, Anonymous, Authenticator, FrontProxy, FrontProxyHeaders};
 use apiserver::authz::Rbac;
+use apiserver::bootstrap_policy::Facts;
+use apiserver::controllers::govern;
 use apiserver::listen::{self, Limits};
 use apiserver::pki::{Pki, ServingCertificate, server_config};
 use apiserver::tokens::{DEFAULT_ISSUER, TokenKeys};
@@ -65,6 +67,15 @@ impl Plane {
             .local_addr()
             .map_err(|source| Error::Listen { address: listen.to_string(), source })?;
         let url = format!("https://{address}");
+        let facts = Facts::of(&pki, address.port());
+        let governed = govern(&server, facts, tasks.shutdown())
+            .await
+            .map_err(|source| Error::Object { object: "a default object".into(), source: source.into() })?;
+        tasks.spawn(format!("{name}: garbage collection and namespaces"), async move {
+            governed.close();
+            governed.wait().await;
+            Ok::<(), Error>(())
+        });
         let certificate = ServingCertificate::new(&pki.serving)?;
         let authorities = [pki.authority.certificate_pem(), pki.front_proxy_authority.certificate_pem()];
         let tls = server_config(certificate, &authorities)?;

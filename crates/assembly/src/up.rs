@@ -5,13 +5,27 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::kubernetes::SECRETS;
+use api::names::BOOTSTRAP_GROUP;
 use clock::Env;
+use kubeio::{Client, ListOptions};
+use machinery::meta;
 use runtime::{CancellationToken, Supervisor};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::{DataDir, Error, Plane, data_dir};
+use crate::demo::{self, Watcher, shown};
+use crate::member::{MemberConfig, start_member};
+use crate::{DataDir, Error, HttpsParent, Plane, data_dir, parent};
 
 /// How long stopping may take.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(9);
+/// How long `--exit-when-ready` waits.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How many nodes a simulated member has.
+const NODES: usize = 3;
+/// Marks the bootstrap token of the simulated members.
+const MEMBERS_TOKEN_LABEL: &str = "tombolo.io/bootstrap-token";
 
 /// What `up` is asked for.
 #[derive(Debug, Clone)]
@@ -39,11 +53,133 @@ pub async fn up(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let folder = DataDir::lock(&config.data_dir)?;
-    let mut tasks = Supervisor::new(shutdown);
-    let parent = Plane::start("tombolo", folder.root(), config.listen, &env, None, &mut tasks).await?;
+    let mut tasks = Supervisor::new(shutdown.clone());
+    let outcome = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Ok(()),
+        outcome = start(&config, &folder, &env, &mut tasks, out) => outcome,
+    };
+    if outcome.is_err() || config.exit_when_ready {
+        shutdown.cancel();
+    }
+    let stopped = tasks.run(SHUTDOWN_DEADLINE).await;
+    outcome?;
+    Ok(stopped?)
+}
+
+async fn start(
+    config: &UpConfig,
+    folder: &DataDir,
+    env: &Env,
+    tasks: &mut Supervisor,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    let begin = Instant::now();
+    let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
+    let parent = Plane::start("tombolo", folder.root(), config.listen, env, None, tasks).await?;
     data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig)
         .map_err(|source| Error::Folder { path: folder.root().to_owned(), source })?;
-    writeln!(out, "control plane at {}", parent.url).map_err(Error::Output)?;
-    tasks.run(SHUTDOWN_DEADLINE).await?;
+    say(format!("{:>8}  control plane ready at {}", shown(begin.elapsed()), parent.url))?;
+    let administrator = parent.administrator();
+    let prepared = parent::prepare(&administrator).await?;
+    parent::start_roles(&parent, env, tasks);
+    let (made, changed) = (prepared.created, prepared.changed);
+    say(format!(
+        "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
+        shown(begin.elapsed())
+    ))?;
+    if config.members == 0 {
+        say(format!("kubeconfig: {}", folder.kubeconfig().display()))?;
+        return Ok(());
+    }
+
+    let names: Vec<String> = (1..=config.members).map(|index| format!("member-{index}")).collect();
+    let token = bootstrap_token(&administrator, env).await?;
+    for name in &names {
+        let member = MemberConfig {
+            name: name.clone(),
+            nodes: NODES,
+            labels: [(demo::LABEL.0.to_owned(), demo::LABEL.1.to_owned())].into(),
+            token: token.clone(),
+        };
+        let to_parent =
+            HttpsParent { url: parent.url.clone(), authority_pem: Some(parent.authority_pem.clone()) };
+        start_member(member, &folder.member(name), to_parent, env, tasks).await?;
+    }
+    say(format!("{:>8}  {} simulated members started", shown(begin.elapsed()), names.len()))?;
+    let mut watcher = Watcher::start(&administrator, names.clone()).await;
+    if config.demo {
+        let stored = demo::distribute(&administrator).await?;
+        let verdict = if stored.created + stored.changed == 0 { "found as it was" } else { "stored" };
+        say(format!("{:>8}  sample application {verdict}", shown(begin.elapsed())))?;
+    }
+    let deadline = config.exit_when_ready.then(|| begin + READY_LIMIT);
+    let not_ready = |missing: Vec<String>| Error::NotReady {
+        seconds: READY_LIMIT.as_secs(),
+        missing: missing.join(", "),
+    };
+    watcher.clusters_ready(deadline).await.map_err(not_ready)?;
+    say(format!("{:>8}  {} clusters, all ready", shown(begin.elapsed()), names.len()))?;
+    if config.demo {
+        watcher.distributed(deadline).await.map_err(not_ready)?;
+        say(format!("{:>8}  nginx runs in all of them", shown(begin.elapsed())))?;
+        say(String::new())?;
+        demo::print_rows(out, &watcher.rows()).map_err(Error::Output)?;
+        print_next_steps(out, folder).map_err(Error::Output)?;
+    }
     Ok(())
+}
+
+fn print_next_steps(out: &mut (dyn Write + Send), folder: &DataDir) -> std::io::Result<()> {
+    let kubeconfig = folder.kubeconfig();
+    let (kubeconfig, data_dir) = (kubeconfig.display(), folder.root().display());
+    writeln!(out, "\nTry next, in another terminal:")?;
+    writeln!(out, "  kubectl --kubeconfig {kubeconfig} get mcls,subs,desc -A")?;
+    writeln!(out, "  tombolo scale deployment/nginx --replicas 4 -n web --data-dir {data_dir}")?;
+    writeln!(
+        out,
+        "  tombolo kubeconfig member-1 --data-dir {data_dir} > m1 && kubectl --kubeconfig m1 get pods -A"
+    )?;
+    writeln!(out, "Ctrl-C stops everything; the next start finds it as it was.")
+}
+
+/// The bootstrap token of the simulated members: the one that is there, or a new one.
+async fn bootstrap_token(administrator: &Client, env: &Env) -> Result<String, Error> {
+    let system = Some("kube-system");
+    let found = administrator
+        .list_all(&SECRETS, system, &ListOptions::labels(MEMBERS_TOKEN_LABEL))
+        .await?
+        .items
+        .into_iter()
+        .next();
+    let secret = match found {
+        Some(secret) => secret,
+        None => {
+            let (id, secret) = (env.suffix(6), env.suffix(16));
+            let object = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+                "metadata": {
+                    "name": format!("bootstrap-token-{id}"), "namespace": "kube-system",
+                    "labels": {MEMBERS_TOKEN_LABEL: "members"},
+                },
+                "stringData": {
+                    "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
+                    "auth-extra-groups": BOOTSTRAP_GROUP,
+                },
+            });
+            let failed = |source| Error::Object { object: "the members' bootstrap token".into(), source };
+            administrator.create(&SECRETS, system, &object).await.map_err(failed)?
+        }
+    };
+    Ok(format!("{}.{}", secret_text(&secret, "token-id"), secret_text(&secret, "token-secret")))
+}
+
+fn secret_text(secret: &Value, key: &str) -> String {
+    use base64::Engine as _;
+    let encoded = secret["data"][key].as_str().unwrap_or_default();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_else(|_| {
+        tracing::warn!(name = meta::name(secret), key, "a secret's value is no base64");
+        Vec::new()
+    });
+    String::from_utf8_lossy(&bytes).into_owned()
 }

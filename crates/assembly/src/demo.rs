@@ -1,0 +1,160 @@
+//! The sample application: stored as templates, sent out by a Subscription, followed until it runs everywhere.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use api::apps::SUBSCRIPTIONS;
+use api::clusters::MANAGED_CLUSTERS;
+use kubeio::{Cache, CacheOptions, Changes, Client};
+use machinery::{ApiResource, meta};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::ensure::{Ensured, ensure};
+use crate::fleet::{Row, is_ready, rows};
+
+/// The label that the sample Subscription selects.
+pub(crate) const LABEL: (&str, &str) = ("demo", "nginx");
+
+const TEMPLATES: &str = include_str!("../../../examples/nginx/nginx.yaml");
+const SUBSCRIPTION: &str = include_str!("../../../examples/nginx/subscription.yaml");
+
+fn documents(text: &str) -> Vec<Value> {
+    codec::yaml::parse(text).expect("the sample application is valid YAML")
+}
+
+/// Stores the templates and the Subscription.
+///
+/// # Errors
+/// [`Error::Object`] of the first that cannot be made.
+pub(crate) async fn distribute(administrator: &Client) -> Result<Ensured, Error> {
+    const SHADOW: &str = "shadow";
+    let resources: BTreeMap<&str, ApiResource> = [
+        ("Namespace", ApiResource::cluster(SHADOW, "v1alpha1", "namespaces", "Namespace")),
+        ("Service", ApiResource::namespaced(SHADOW, "v1alpha1", "services", "Service")),
+        ("Deployment", ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment")),
+        ("Subscription", SUBSCRIPTIONS),
+    ]
+    .into();
+    let mut objects = documents(TEMPLATES);
+    objects.extend(documents(SUBSCRIPTION));
+    ensure(administrator, &resources, &objects).await
+}
+
+/// How many replicas the sample asks for of a feed, in each cluster.
+fn desired(feed: &Value) -> Option<i64> {
+    documents(TEMPLATES)
+        .iter()
+        .find(|object| meta::kind(object) == meta::kind(feed) && meta::name(object) == feed["name"].as_str().unwrap_or_default())
+        .and_then(|object| object["spec"]["replicas"].as_i64())
+}
+
+/// What is waited for, seen from the parent.
+pub(crate) struct Watcher {
+    clusters: Cache,
+    subscriptions: Cache,
+    changes: [Changes; 2],
+    members: Vec<String>,
+}
+
+impl Watcher {
+    pub(crate) async fn start(administrator: &Client, members: Vec<String>) -> Self {
+        let start = |resource| Cache::start(administrator.clone(), resource, CacheOptions::default());
+        let (clusters, subscriptions) = (start(MANAGED_CLUSTERS), start(SUBSCRIPTIONS));
+        tokio::join!(clusters.ready(), subscriptions.ready());
+        let changes = [clusters.subscribe(), subscriptions.subscribe()];
+        Self { clusters, subscriptions, changes, members }
+    }
+
+    /// Waits until `missing` finds nothing any more; `None` if it still does at the deadline.
+    async fn until(&mut self, deadline: Option<Instant>, missing: fn(&Self) -> Vec<String>) -> Result<(), Vec<String>> {
+        loop {
+            let lacking = missing(self);
+            if lacking.is_empty() {
+                return Ok(());
+            }
+            let [clusters, subscriptions] = &mut self.changes;
+            let change = async {
+                tokio::select! {
+                    _ = clusters.next() => {}
+                    _ = subscriptions.next() => {}
+                }
+            };
+            match deadline {
+                None => change.await,
+                Some(deadline) => {
+                    if tokio::time::timeout_at(deadline, change).await.is_err() {
+                        return Err(lacking);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until every member is ready.
+    pub(crate) async fn clusters_ready(&mut self, deadline: Option<Instant>) -> Result<(), Vec<String>> {
+        self.until(deadline, |watcher| {
+            let clusters = watcher.clusters.list();
+            let ready = |name: &String| {
+                clusters.iter().any(|cluster| meta::name(cluster) == name && is_ready(cluster))
+            };
+            watcher
+                .members
+                .iter()
+                .filter(|name| !ready(name))
+                .map(|name| format!("cluster {name:?} is not ready"))
+                .collect()
+        })
+        .await
+    }
+
+    /// Waits until every object of the sample runs in every member.
+    pub(crate) async fn distributed(&mut self, deadline: Option<Instant>) -> Result<(), Vec<String>> {
+        self.until(deadline, |watcher| {
+            watcher
+                .rows()
+                .iter()
+                .filter(|row| !row.done)
+                .map(|row| format!("{} in {} is not ready {}", row.object, row.cluster, row.ready))
+                .collect()
+        })
+        .await
+    }
+
+    /// Every object of the sample in every member.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let members: Vec<&str> = self.members.iter().map(String::as_str).collect();
+        match self.subscriptions.get(Some("default"), "nginx") {
+            Some(subscription) => rows(&subscription, &members, desired),
+            None => rows(&documents(SUBSCRIPTION)[0], &members, desired),
+        }
+    }
+}
+
+/// Prints each cluster with its objects.
+///
+/// # Errors
+/// The output's.
+pub(crate) fn print_rows(out: &mut (dyn Write + Send), rows: &[Row]) -> std::io::Result<()> {
+    let width = |cell: fn(&Row) -> &str, least: usize| {
+        rows.iter().map(|row| cell(row).len()).max().unwrap_or(0).max(least)
+    };
+    let (clusters, objects) = (width(|row| &row.cluster, 7), width(|row| &row.object, 6));
+    writeln!(out, "  {:clusters$}  {:objects$}  READY", "CLUSTER", "OBJECT")?;
+    for row in rows {
+        let ready = match (row.ready.as_str(), row.done) {
+            ("", true) => "yes",
+            ("", false) => "no",
+            (ready, _) => ready,
+        };
+        writeln!(out, "  {:clusters$}  {:objects$}  {ready}", row.cluster, row.object)?;
+    }
+    Ok(())
+}
+
+/// A duration for people.
+pub(crate) fn shown(duration: Duration) -> String {
+    format!("{:.2} s", duration.as_secs_f64())
+}

@@ -1,0 +1,53 @@
+//! How an agent reaches its parent over HTTPS.
+
+use std::sync::Arc;
+
+use agent::{Credential, ParentConnector};
+use apiserver::BoxError;
+use apiserver::pki::{client_config, provider};
+use kubeio::{Client, Connection, Trust};
+use tunnel::{Connector, TlsConnector};
+
+/// A parent at a URL, known by its certificate authority.
+#[derive(Debug, Clone)]
+pub struct HttpsParent {
+    /// The parent's API server.
+    pub url: String,
+    /// Its authority, PEM, as the operator named it; `None` trusts what registration told, before that the
+    /// operating system's authorities.
+    pub authority_pem: Option<String>,
+}
+
+impl HttpsParent {
+    /// Whom to believe: what the operator named counts more than what registration told.
+    fn trusted(&self, credential: &Credential) -> Option<Vec<u8>> {
+        let named = self.authority_pem.clone().map(String::into_bytes);
+        named.or_else(|| credential.ca.clone().filter(|pem| !pem.is_empty()))
+    }
+}
+
+impl ParentConnector for HttpsParent {
+    fn connect(&self, credential: &Credential) -> Result<Client, kubeio::Error> {
+        Client::from_token(&Connection {
+            server: self.url.clone(),
+            trust: self.trusted(credential).map_or(Trust::System, Trust::Ca),
+            token: credential.token.clone(),
+        })
+    }
+
+    fn tunnel(&self, credential: &Credential) -> Result<Arc<dyn Connector>, BoxError> {
+        let config = match self.trusted(credential) {
+            Some(pem) => client_config(std::str::from_utf8(&pem)?, None)?,
+            None => {
+                let mut roots = rustls::RootCertStore::empty();
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+                rustls::ClientConfig::builder_with_provider(provider())
+                    .with_safe_default_protocol_versions()?
+                    .with_root_certificates(roots)
+                    .with_no_client_auth()
+            }
+        };
+        Ok(Arc::new(TlsConnector::new(Arc::new(config))))
+    }
+}
