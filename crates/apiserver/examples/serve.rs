@@ -9,7 +9,8 @@ use apiserver::authn::{self, Anonymous, Authenticator};
 use apiserver::authz::Rbac;
 use apiserver::pki::{Pki, ServingCertificate, server_config};
 use apiserver::tokens::TokenKeys;
-use apiserver::{ApiServer, Config, bootstrap_policy, controllers};
+use apiserver::bootstrap_policy::Facts;
+use apiserver::{ApiServer, Config, controllers};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
@@ -29,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let authenticator = Authenticator::new(authn::Config {
         source: store.clone(),
         env: env.clone(),
-        tokens: tokens.clone(),
+        tokens,
         client_authorities_pem: Some(pki.authority.certificate_pem().to_owned()),
         front_proxy: None,
         anonymous: Anonymous::Allowed,
@@ -38,14 +39,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     config.authenticator = Some(Arc::new(authenticator));
     let server = ApiServer::start(config).await?;
     let shutdown = CancellationToken::new();
-    bootstrap_policy::ensure(&controllers::Local::new(&server), &bootstrap_policy::Facts::default()).await?;
-    let options = controllers::Options {
-        authority_pem: Some(pki.authority.certificate_pem().to_owned()),
-        tokens: Some(tokens),
-    };
-    let tasks = controllers::start(&server, options, &shutdown);
     let listener = tokio::net::TcpListener::bind(&address).await?;
     let url = format!("https://{}", listener.local_addr()?);
+    let tasks = controllers::govern(&server, Facts::of(&pki, listener.local_addr()?.port()), &shutdown).await?;
     std::fs::write(&file, pki.admin_kubeconfig("example", &url).to_text())?;
     let tls = server_config(
         ServingCertificate::new(&pki.serving)?,

@@ -11,6 +11,7 @@ use serde_json::Value;
 use source::{Key, ListRequest, ObjectSource, Resource};
 
 use crate::problems::Problems;
+use crate::strategy::items_mut;
 
 /// The network that addresses come from: 10.96.0.0/16.
 const NETWORK: u32 = u32::from_be_bytes([10, 96, 0, 0]);
@@ -159,7 +160,7 @@ impl Taken {
             Some("LoadBalancer") => service["spec"]["allocateLoadBalancerNodePorts"] != false,
             _ => false,
         };
-        for (index, port) in service["spec"]["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        for (index, port) in items_mut(service, &["spec", "ports"]).enumerate() {
             let wanted = port["nodePort"].as_u64().unwrap_or(0);
             if !nodes {
                 if let Some(port) = port.as_object_mut() {

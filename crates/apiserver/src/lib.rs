@@ -15,6 +15,7 @@ mod definitions;
 pub mod delegated;
 mod discovery;
 mod error;
+pub mod fuzz;
 pub mod group;
 mod handlers;
 pub mod health;

@@ -69,20 +69,22 @@ pub(super) async fn create_object(
     let prefix = text(&object, "generateName");
     let generated = text(&object, "name").is_empty() && !prefix.is_empty();
     update::check_schema(call, &mut object)?;
-    prepare(call, &mut object);
     namespace_accepts(call, &text(&object, "name")).await?;
+    // What a name is generated for is made anew for each name: rules may look at it.
+    let template = generated.then(|| object.clone());
     for attempt in 1.. {
-        if generated {
+        if let Some(template) = &template {
+            object = template.clone();
             let base: String = prefix.chars().take(GENERATED_BASE).collect();
             let suffix = call.server.env().suffix(5);
             object["metadata"]["name"] = Value::from(format!("{base}{suffix}"));
+            (served.strategy.default)(&mut object);
         }
-        if attempt == 1 {
-            validate(call, &object)?;
-            call.server.settle(&served, call.user, None, &mut object).await?;
-            if tracked == Tracked::ByDifference {
-                update::track(call, None, &mut object, Part::Main);
-            }
+        prepare(call, &mut object);
+        validate(call, &object)?;
+        call.server.settle(&served, call.user, None, &mut object).await?;
+        if tracked == Tracked::ByDifference {
+            update::track(call, None, &mut object, Part::Main);
         }
         let name = text(&object, "name");
         if call.dry_run {

@@ -38,6 +38,11 @@ impl Token {
     }
 }
 
+/// Whether a text is a page token.
+pub(crate) fn token_is_valid(text: &str) -> bool {
+    Token::decode(text).is_some()
+}
+
 /// Which state a list shows.
 pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, ApiError> {
     let asked = call.query.get("resourceVersion").unwrap_or_default();

@@ -11,6 +11,7 @@ mod subresources;
 mod update;
 mod watch;
 
+pub(crate) use list::token_is_valid as list_token;
 pub(crate) use update::verdict;
 
 use std::sync::Arc;
@@ -240,11 +241,10 @@ pub(crate) async fn dispatch(
         call.warnings.push(deprecation);
     }
     let mut response = if connects {
-        let object = call.existing().await?;
-        let object = crate::object::parse(&call.served, &object.json)?;
         if call.served.subresource(&info.subresource).is_none() {
             return Err(error::no_such_path());
         }
+        let object = subresources::connected(&call).await?;
         drop(call);
         let request = Request::from_parts(parts, body);
         return subresources::connect(server, info, user, object, request).await;

@@ -163,6 +163,25 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
     ))
 }
 
+/// The object behind a connecting request. A proxy's name may have a scheme before it and a port behind it.
+pub(super) async fn connected(call: &Call<'_>) -> Result<Value, ApiError> {
+    let name = call.info.name.as_str();
+    let name = if call.info.subresource == "proxy" { bare_name(name) } else { name };
+    let found = call.server.source().get(&call.key_of(name)).await.map_err(error::of_source)?;
+    let stored = found.ok_or_else(|| call.not_found(name))?;
+    object::parse(&call.served, &stored.json)
+}
+
+/// `name` of `name`, `name:port`, `scheme:name:port` and `scheme:name:`.
+fn bare_name(text: &str) -> &str {
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        [_, name, _] => name,
+        [name, _] => name,
+        _ => text,
+    }
+}
+
 /// Hands a connecting request to what stands behind pods and nodes.
 pub(super) async fn connect(
     server: &Arc<ApiServer>,
@@ -180,4 +199,16 @@ pub(super) async fn connect(
         return Err(error);
     };
     Ok(pods.connect(info.clone(), user.clone(), object, request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bare_name;
+
+    #[test]
+    fn finds_the_name_between_scheme_and_port() {
+        for text in ["a", "a:80", "https:a:443", "https:a:"] {
+            assert_eq!(bare_name(text), "a", "{text}");
+        }
+    }
 }

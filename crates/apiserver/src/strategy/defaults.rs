@@ -29,3 +29,16 @@ pub(crate) fn default_object(value: &mut Value, defaults: Value) {
         }
     }
 }
+
+/// What is there at the end of a path of fields. (Indexing a mutable value would insert what is missing.)
+pub(crate) fn at_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, field| value.get_mut(*field))
+}
+
+/// The items of the list that is there at the end of a path of fields.
+pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Value> {
+    at_mut(value, path)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Strategy, default_field, default_object, field_mut};
+use super::{Strategy, default_field, default_object, field_mut, items_mut};
 
 /// The group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -61,7 +61,7 @@ pub(super) static ROLE_BINDING: Strategy = Strategy {
         if let Some(role) = field_mut(object, "roleRef") {
             default_field(role, "apiGroup", RBAC);
         }
-        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+        for subject in items_mut(object, &["subjects"]) {
             if subject["kind"] == "User" || subject["kind"] == "Group" {
                 default_field(subject, "apiGroup", RBAC);
             }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::problems::Problems;
 
 pub(crate) use custom::CUSTOM;
-pub(crate) use defaults::{default_field, default_object, field_mut};
+pub(crate) use defaults::{at_mut, default_field, default_object, field_mut, items_mut};
 
 /// Which changes count as a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use machinery::names;
 use serde_json::{Value, json};
 
-use super::{Generation, Strategy, default_field, default_object, field_mut};
+use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
 
 /// The rules of pods.
@@ -94,11 +94,11 @@ pub(super) fn default_spec(spec: &mut Value) {
     );
     let host_network = spec["hostNetwork"] == true;
     for field in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in spec[field].as_array_mut().into_iter().flatten() {
+        for container in items_mut(spec, &[field]) {
             default_container(container, host_network);
         }
     }
-    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+    for volume in items_mut(spec, &["volumes"]) {
         default_volume(volume);
     }
 }
@@ -116,7 +116,7 @@ fn default_container(container: &mut Value, host_network: bool) {
             "terminationMessagePolicy": "File", "resources": {},
         }),
     );
-    for port in container["ports"].as_array_mut().into_iter().flatten() {
+    for port in items_mut(container, &["ports"]) {
         default_field(port, "protocol", "TCP");
         if host_network {
             let number = port["containerPort"].clone();
@@ -137,7 +137,7 @@ fn default_container(container: &mut Value, host_network: bool) {
             default_handler(&mut container["lifecycle"][hook]);
         }
     }
-    for variable in container["env"].as_array_mut().into_iter().flatten() {
+    for variable in items_mut(container, &["env"]) {
         if variable["valueFrom"]["fieldRef"].is_object() {
             default_field(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
         }
@@ -185,16 +185,16 @@ fn default_volume(volume: &mut Value) {
             default_field(&mut volume[source], "defaultMode", 0o644);
         }
     }
-    for item in volume["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+    for item in items_mut(volume, &["downwardAPI", "items"]) {
         if item["fieldRef"].is_object() {
             default_field(&mut item["fieldRef"], "apiVersion", "v1");
         }
     }
-    for source in volume["projected"]["sources"].as_array_mut().into_iter().flatten() {
+    for source in items_mut(volume, &["projected", "sources"]) {
         if source["serviceAccountToken"].is_object() {
             default_field(&mut source["serviceAccountToken"], "expirationSeconds", 3_600);
         }
-        for item in source["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+        for item in items_mut(source, &["downwardAPI", "items"]) {
             if item["fieldRef"].is_object() {
                 default_field(&mut item["fieldRef"], "apiVersion", "v1");
             }
@@ -314,7 +314,7 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
     let strip = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for field in ["containers", "initContainers"] {
-            for container in spec[field].as_array_mut().into_iter().flatten() {
+            for container in items_mut(&mut spec, &[field]) {
                 if let Some(container) = container.as_object_mut() {
                     container.remove("image");
                     container.remove("resources");

@@ -4,7 +4,7 @@ use machinery::names;
 use serde_json::{Value, json};
 
 use super::pod::one_of;
-use super::{Strategy, default_field, field_mut};
+use super::{Strategy, default_field, field_mut, items_mut};
 use crate::problems::Problems;
 
 /// The rules of Services.
@@ -52,7 +52,7 @@ fn default_service(service: &mut Value) {
     if spec["sessionAffinity"] == "ClientIP" {
         default_field(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}));
     }
-    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+    for port in items_mut(spec, &["ports"]) {
         default_field(port, "protocol", "TCP");
         let number = port["port"].clone();
         if !number.is_null() {
@@ -77,7 +77,7 @@ fn keep_node_ports(new: &mut Value, old: &Value) {
         return;
     }
     let before = old["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    for port in new["spec"]["ports"].as_array_mut().into_iter().flatten() {
+    for port in items_mut(new, &["spec", "ports"]) {
         let same = before
             .iter()
             .find(|other| other["port"] == port["port"] && other["protocol"] == port["protocol"]);

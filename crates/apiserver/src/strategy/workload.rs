@@ -4,7 +4,7 @@ use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::pod::{default_spec, one_of, validate_spec};
-use super::{Generation, Strategy, default_field, default_object, field_mut};
+use super::{Generation, Strategy, at_mut, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
 
 const WORKLOAD: Strategy = Strategy {
@@ -77,7 +77,7 @@ pub(super) static STATEFUL_SET: Strategy = Strategy {
                 default_field(rolling, "partition", 0);
             }
         }
-        for claim in object["spec"]["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+        for claim in items_mut(object, &["spec", "volumeClaimTemplates"]) {
             default_object(
                 claim,
                 json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}),
@@ -185,7 +185,7 @@ pub(super) static CRON_JOB: Strategy = Strategy {
                 "failedJobsHistoryLimit": 1}),
         );
         if let Some(job) = field_mut(spec, "jobTemplate").and_then(|template| field_mut(template, "spec")) {
-            default_spec(&mut job["template"]["spec"]);
+            default_template(job);
         }
     },
     create: |object| object["status"] = json!({}),
@@ -218,7 +218,13 @@ fn default_spec_of(object: &mut Value, defaults: Value) {
         return;
     };
     default_object(spec, defaults);
-    default_spec(&mut spec["template"]["spec"]);
+    default_template(spec);
+}
+
+fn default_template(spec: &mut Value) {
+    if let Some(pod) = at_mut(spec, &["template", "spec"]) {
+        default_spec(pod);
+    }
 }
 
 fn default_job(spec: &mut Value) {
@@ -230,7 +236,7 @@ fn default_job(spec: &mut Value) {
         json!({"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false,
             "podReplacementPolicy": "TerminatingOrFailed", "manualSelector": false}),
     );
-    default_spec(&mut spec["template"]["spec"]);
+    default_template(spec);
 }
 
 /// A Job that chooses no selector of its own gets one that only its pods match.

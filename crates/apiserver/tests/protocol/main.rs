@@ -2,6 +2,7 @@
 
 mod builtins;
 mod customs;
+mod guests;
 mod harness;
 mod objects;
 mod watches;
