@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use api::install::{ChildOptions, Kinds, ParentOptions};
 use assembly::UpConfig;
+use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
 use commands::{Hub, JoinOptions, Place, Source, Target, Words};
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
-use crate::cli::{Command, FileArgs, JoinArgs, UpArgs, WordsArgs};
+use crate::cli::{Command, FileArgs, JoinArgs, SimArgs, UpArgs, WordsArgs};
 
 /// What failed, and the exit code that says so.
 pub(crate) struct Failure {
@@ -45,6 +46,10 @@ pub(crate) fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
 }
 
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    if let Command::Sim(args) = command {
+        // It brings its own runtimes, whose time is not ours.
+        return sim(&args);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -138,12 +143,33 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
             Ok(commands::install(&options, out)?)
         }
         Command::Crds => Ok(commands::crds(out)?),
-        Command::Sim(_)
-        | Command::Hub(_)
+        Command::Sim(_) => unreachable!("it was run before there was a runtime"),
+        Command::Hub(_)
         | Command::Scheduler(_)
         | Command::Controllers(_)
         | Command::Agent(_) => Err(anyhow::anyhow!("not wired yet").into()),
     }
+}
+
+fn sim(args: &SimArgs) -> Result<(), Failure> {
+    let failed = |failure: Box<SimFailure>| Failure { error: failure.into(), code: 1 };
+    let out = &mut std::io::stdout();
+    let config = |seed| SimConfig { seed, faults: args.faults };
+    let Some(span) = args.fresh_seeds_for else {
+        let outcome = assembly::sim::run(&config(args.seed.unwrap_or(1)));
+        if args.trace {
+            let trace = outcome.as_ref().map_or_else(|failure| &failure.trace, |report| &report.trace);
+            trace.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(anyhow::Error::from)?;
+        }
+        let report = outcome.map_err(failed)?;
+        return Ok(writeln!(out, "{report}").map_err(anyhow::Error::from)?);
+    };
+    let env = Env::system();
+    // Short enough to be typed.
+    let first = args.seed.unwrap_or_else(|| env.random_u64() % 1_000_000_000);
+    let end = env.now() + span;
+    let runs = assembly::sim::run_fresh(config(first), || env.now() < end, out).map_err(failed)?;
+    Ok(writeln!(out, "{runs} seeds went well, from {first} on").map_err(anyhow::Error::from)?)
 }
 
 fn up_config(args: UpArgs) -> UpConfig {

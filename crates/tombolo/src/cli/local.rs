@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use jiff::SignedDuration;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
@@ -26,12 +27,16 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// The seed: the same one gives the same run, to the byte of its trace.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Runs seed after seed for that long, such as `60s`.
+    /// The seed: the same one gives the same run, to the byte of its trace [default: 1, or with --fresh-seeds-for a
+    /// random first one].
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Runs seed after seed for that long, such as `60s`, until one fails.
     #[arg(long, value_name = "DURATION")]
-    pub(crate) fresh_seeds_for: Option<String>,
+    pub(crate) fresh_seeds_for: Option<SignedDuration>,
+    /// How many faults a run has at most at its beginning; later, half as many.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) faults: usize,
     /// Prints the trace itself.
     #[arg(long)]
     pub(crate) trace: bool,

@@ -1,0 +1,213 @@
+//! What goes wrong, and when: chosen by the seed, then carried out.
+
+use std::fmt;
+use std::time::Duration;
+
+use clock::SplitMix;
+use kubeio::Patch;
+use serde_json::json;
+
+use super::cluster::{Cluster, Death};
+use super::door::Moment;
+use super::fleet::{Fleet, MEMBERS};
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A member's tunnel breaks; the agent may connect again at once.
+    CutTunnel { member: usize },
+    /// A member cannot reach the parent, and is told so.
+    Partition { member: usize, lasts: Duration },
+    /// A member's messages vanish, and so do the parent's.
+    Silence { member: usize, lasts: Duration },
+    /// The parent does what a member asks, and the answer is lost.
+    LoseAnswers { member: usize, per_mille: usize, lasts: Duration },
+    /// A control plane dies, in the middle of a disk step if there is one soon.
+    Crash { cluster: usize, after_steps: u64, death: Death, lasts: Duration },
+    /// A role dies at one of its writes.
+    KillRole { role: usize, after_writes: u32, moment: Moment },
+    /// A control plane has no disk space for a while.
+    FullDisk { cluster: usize, lasts: Duration },
+    /// Somebody deletes the Deployment in a member.
+    DeleteInMember { member: usize },
+    /// Somebody scales the Deployment in a member.
+    ScaleInMember { member: usize },
+}
+
+/// A fault and when it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) at: Duration,
+    pub(crate) fault: Fault,
+}
+
+/// Chooses the faults of a run: their beginnings lie within `span`.
+pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Duration) -> Vec<Planned> {
+    let millis = usize::try_from(span.as_millis()).unwrap_or(usize::MAX);
+    let mut faults: Vec<Planned> = (0..random.below(most + 1))
+        .map(|_| Planned { at: Duration::from_millis(random.below(millis) as u64), fault: choose(random, roles) })
+        .collect();
+    faults.sort_by_key(|planned| planned.at);
+    faults
+}
+
+fn choose(random: &mut SplitMix, roles: usize) -> Fault {
+    let kind = random.below(12);
+    let member = random.below(MEMBERS);
+    let lasts = Duration::from_millis(random.below(40_000) as u64 + 100);
+    match kind {
+        0 => Fault::CutTunnel { member },
+        1 => Fault::Partition { member, lasts },
+        2 => Fault::Silence { member, lasts },
+        3 => Fault::LoseAnswers { member, per_mille: 50 + random.below(400), lasts },
+        4..=6 => Fault::Crash {
+            cluster: random.below(MEMBERS + 1),
+            after_steps: 1 + random.below(30) as u64,
+            death: if random.below(4) == 0 { Death::Kill } else { Death::PowerLoss },
+            lasts: lasts / 2,
+        },
+        7 | 8 => Fault::KillRole {
+            role: random.below(roles),
+            after_writes: 1 + random.below(6) as u32,
+            moment: if random.coin() { Moment::Before } else { Moment::After },
+        },
+        9 => Fault::FullDisk { cluster: random.below(MEMBERS + 1), lasts: lasts / 2 },
+        10 => Fault::DeleteInMember { member },
+        _ => Fault::ScaleInMember { member },
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutTunnel { .. } => f.write_str("the tunnel breaks"),
+            Self::Partition { lasts, .. } => write!(f, "cannot reach the parent for {lasts:?}"),
+            Self::Silence { lasts, .. } => write!(f, "messages to and from the parent vanish for {lasts:?}"),
+            Self::LoseAnswers { per_mille, lasts, .. } => {
+                write!(f, "{per_mille} of 1000 answers of the parent get lost for {lasts:?}")
+            }
+            Self::Crash { after_steps, death, lasts, .. } => {
+                write!(f, "{death:?} within {after_steps} disk steps, back after {lasts:?}")
+            }
+            Self::KillRole { after_writes, moment, .. } => {
+                write!(f, "a role is to die at its write {after_writes} ({moment:?})")
+            }
+            Self::FullDisk { lasts, .. } => write!(f, "no disk space for {lasts:?}"),
+            Self::DeleteInMember { .. } => f.write_str("somebody deletes the Deployment"),
+            Self::ScaleInMember { .. } => f.write_str("somebody scales the Deployment"),
+        }
+    }
+}
+
+/// How long a crash waits for a disk step, and a fuse for a write.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl Fault {
+    /// Makes it happen and, for those that last, end.
+    pub(crate) async fn happen(self, fleet: &Fleet) {
+        let cluster = |index: usize| match index.checked_sub(1) {
+            None => &fleet.parent,
+            Some(member) => &fleet.members[member].cluster,
+        };
+        let tell = |name: &str| fleet.trace.fault(name, &self.to_string());
+        match self {
+            Self::CutTunnel { member } => {
+                let member = &fleet.members[member];
+                tell(member.cluster.name());
+                member.tunnel.reset();
+            }
+            Self::Partition { member, lasts } => {
+                let member = &fleet.members[member];
+                tell(member.cluster.name());
+                for link in [&member.requests, &member.tunnel] {
+                    link.refuse();
+                }
+                tokio::time::sleep(lasts).await;
+                for link in [&member.requests, &member.tunnel] {
+                    link.mend();
+                }
+                fleet.trace.line(member.cluster.name(), "reaches the parent again");
+            }
+            Self::Silence { member, lasts } => {
+                let member = &fleet.members[member];
+                tell(member.cluster.name());
+                for link in [&member.requests, &member.tunnel] {
+                    link.silence();
+                }
+                tokio::time::sleep(lasts).await;
+                for link in [&member.requests, &member.tunnel] {
+                    link.mend();
+                }
+                fleet.trace.line(member.cluster.name(), "is heard again");
+            }
+            Self::LoseAnswers { member, per_mille, lasts } => {
+                let member = &fleet.members[member];
+                tell(member.cluster.name());
+                member.requests.lose(per_mille);
+                tokio::time::sleep(lasts).await;
+                member.requests.lose(0);
+            }
+            Self::Crash { cluster: index, after_steps, death, lasts } => {
+                crash(fleet, cluster(index), &self, after_steps, death, lasts).await;
+            }
+            Self::KillRole { role, after_writes, moment } => {
+                let role = &fleet.roles[role];
+                role.fuse.light(after_writes, moment);
+                tokio::time::sleep(PATIENCE).await;
+                role.fuse.disarm();
+            }
+            Self::FullDisk { cluster: index, lasts } => {
+                let cluster = cluster(index);
+                tell(cluster.name());
+                cluster.disk.set_capacity(Some(cluster.disk.used()));
+                tokio::time::sleep(lasts).await;
+                cluster.disk.set_capacity(None);
+                fleet.trace.line(cluster.name(), "has disk space again");
+            }
+            Self::DeleteInMember { member } => {
+                let cluster = &fleet.members[member].cluster;
+                let client = cluster.administrator();
+                let options = kubeio::DeleteOptions::background();
+                let deployments = &api::kubernetes::DEPLOYMENTS;
+                if client.delete(deployments, Some("web"), "nginx", &options).await.is_ok() {
+                    tell(cluster.name());
+                }
+            }
+            Self::ScaleInMember { member } => {
+                let cluster = &fleet.members[member].cluster;
+                let client = cluster.administrator();
+                let patch = json!({"spec": {"replicas": 5}});
+                let deployments = &api::kubernetes::DEPLOYMENTS;
+                if client.patch(deployments, Some("web"), "nginx", None, Patch::Merge, &patch).await.is_ok() {
+                    tell(cluster.name());
+                }
+            }
+        }
+    }
+}
+
+async fn crash(
+    fleet: &Fleet,
+    cluster: &Cluster,
+    fault: &Fault,
+    after_steps: u64,
+    death: Death,
+    lasts: Duration,
+) {
+    let Ok(behind) = cluster.door.behind() else {
+        // It is down already; one death is enough.
+        return;
+    };
+    cluster.disk.crash_at(cluster.disk.steps() + after_steps);
+    // Without a write in time the power goes between two.
+    drop(tokio::time::timeout(PATIENCE, behind.dead.cancelled()).await);
+    fleet.trace.fault(cluster.name(), &fault.to_string());
+    cluster.die(death);
+    tokio::time::sleep(lasts).await;
+    // Somebody looks after a machine that is down: it comes back with room.
+    cluster.disk.set_capacity(None);
+    if let Err(error) = cluster.start().await {
+        let error = runtime::Chain(&*error).to_string();
+        fleet.trace.violation(format!("{} does not start again: {error}", cluster.name()));
+    }
+}

@@ -1,0 +1,228 @@
+//! The simulated fleet: a parent with its roles, and members whose agents dial out to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Child, Credential, ParentConnector};
+use api::names;
+use apiserver::UserInfo;
+use clock::SplitMix;
+use jiff::SignedDuration;
+use kubeio::Client;
+use members::NodeSpec;
+use runtime::{BoxError, CancellationToken};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Role};
+use super::door::{Door, Fuse, Identity, Sockets, Way};
+use super::link::Link;
+use super::trace::Trace;
+
+/// How many members a fleet has.
+pub(crate) const MEMBERS: usize = 3;
+
+/// What the agents register with.
+const BOOTSTRAP_TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
+
+/// How long a message between a role and its own cluster takes at most.
+const NEAR: Duration = Duration::from_millis(2);
+/// How long a message between clusters takes at most.
+const FAR: Duration = Duration::from_millis(40);
+
+/// A member and its ways to the parent.
+pub(crate) struct Member {
+    pub(crate) cluster: Arc<Cluster>,
+    /// What the agent's requests go over.
+    pub(crate) requests: Link,
+    /// What the agent's tunnel goes over.
+    pub(crate) tunnel: Link,
+}
+
+/// Everything that is simulated.
+pub(crate) struct Fleet {
+    pub(crate) trace: Trace,
+    pub(crate) parent: Arc<Cluster>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) roles: Vec<Arc<Role>>,
+}
+
+impl Fleet {
+    /// Builds a fleet and starts its control planes; no role runs yet.
+    pub(crate) async fn start(seed: u64, trace: &Trace) -> Result<Self, BoxError> {
+        let mut random = SplitMix::named(seed, "fleet");
+        let parent = Arc::new(Cluster::new(
+            Blueprint {
+                name: "parent".to_owned(),
+                seed,
+                skew: SignedDuration::ZERO,
+                objects: parent_objects(),
+                hub: true,
+            },
+            trace.clone(),
+        )?);
+        parent.start().await?;
+        let mut roles = vec![scheduler(seed, &parent), controllers(seed, &parent)];
+        let mut members = Vec::new();
+        for index in 1..=MEMBERS {
+            let name = format!("member-{index}");
+            let skew = SignedDuration::from_millis(random.below(3_000) as i64 - 1_500);
+            let objects = api::install::child(&api::install::ChildOptions::default());
+            let blueprint = Blueprint { name: name.clone(), seed, skew, objects, hub: false };
+            let cluster = Arc::new(Cluster::new(blueprint, trace.clone())?);
+            cluster.start().await?;
+            let member = Member {
+                cluster,
+                requests: Link::new(seed, &format!("{name} requests"), FAR),
+                tunnel: Link::new(seed, &format!("{name} tunnel"), FAR),
+            };
+            roles.push(workloads(seed, &member.cluster, 1 + random.below(2)));
+            roles.push(agent_of(seed, &member, &parent));
+            members.push(member);
+        }
+        Ok(Self { trace: trace.clone(), parent, members, roles })
+    }
+
+    /// Runs the roles; they end when the set is dropped.
+    pub(crate) fn run_roles(&self, seed: u64, tasks: &mut JoinSet<()>) {
+        for role in &self.roles {
+            let (role, trace) = (role.clone(), self.trace.clone());
+            let mut pauses = SplitMix::named(seed, &format!("{} {} pauses", role.cluster, role.name));
+            tasks.spawn(async move { role.keep(&trace, &mut pauses).await });
+        }
+    }
+}
+
+fn parent_objects() -> Vec<Value> {
+    let mut objects = api::crds();
+    objects.extend(api::install::roles(&api::install::ParentOptions::default()));
+    let (id, secret) = BOOTSTRAP_TOKEN;
+    objects.push(json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+        "stringData": {
+            "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": names::BOOTSTRAP_GROUP,
+        },
+    }));
+    objects
+}
+
+fn account(name: &str) -> UserInfo {
+    UserInfo::service_account(names::SYSTEM_NAMESPACE, name)
+}
+
+fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
+    let fuse = Arc::new(Fuse::default());
+    let client = parent.client(account(names::SCHEDULER), &Link::new(seed, "scheduler", NEAR), &fuse);
+    let env = parent.environment("scheduler");
+    let run = move || {
+        let running =
+            scheduler::run(scheduler::Config::default(), client.clone(), env.clone(), CancellationToken::new());
+        boxed(running)
+    };
+    Arc::new(Role { cluster: parent.name().to_owned(), name: "scheduler", fuse, run: Box::new(run) })
+}
+
+fn controllers(seed: u64, parent: &Cluster) -> Arc<Role> {
+    let fuse = Arc::new(Fuse::default());
+    let client = parent.client(account(names::CONTROLLERS), &Link::new(seed, "controllers", NEAR), &fuse);
+    let env = parent.environment("controllers");
+    let run = move || {
+        let running =
+            controllers::run(controllers::Config::default(), client.clone(), env.clone(), CancellationToken::new());
+        boxed(running)
+    };
+    Arc::new(Role { cluster: parent.name().to_owned(), name: "controllers", fuse, run: Box::new(run) })
+}
+
+fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
+    let fuse = Arc::new(Fuse::default());
+    let link = Link::new(seed, &format!("{} workloads", cluster.name()), NEAR);
+    let client = cluster.client(UserInfo::loopback(), &link, &fuse);
+    let env = cluster.environment("workloads");
+    let config = members::Config { nodes: (1..=nodes).map(|node| NodeSpec::named(format!("node-{node}"))).collect() };
+    let run = move || {
+        let running = members::run(config.clone(), client.clone(), env.clone(), CancellationToken::new());
+        boxed(running)
+    };
+    Arc::new(Role { cluster: cluster.name().to_owned(), name: "workloads", fuse, run: Box::new(run) })
+}
+
+fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
+    let cluster = &member.cluster;
+    let fuse = Arc::new(Fuse::default());
+    let near = Link::new(seed, &format!("{} agent", cluster.name()), NEAR);
+    let child = Child {
+        client: cluster.client(account(names::AGENT), &near, &fuse),
+        dialer: Arc::new(Dialer(Sockets { door: cluster.door.clone(), link: near })),
+    };
+    let connector = Arc::new(Connector {
+        door: parent.door.clone(),
+        requests: member.requests.clone(),
+        tunnel: member.tunnel.clone(),
+        fuse: fuse.clone(),
+    });
+    let env = cluster.environment("agent");
+    let name = cluster.name().to_owned();
+    let run = move || {
+        let (id, secret) = BOOTSTRAP_TOKEN;
+        let mut config = agent::Config::new(
+            "https://parent.sim:6443",
+            format!("{id}.{secret}"),
+            format!("{name}_{}", env.uuid()),
+        );
+        config.cluster_name = Some(name.clone());
+        config.cluster_labels.insert("demo".to_owned(), "nginx".to_owned());
+        config.report_interval = Duration::from_secs(10);
+        config.collect_interval = Duration::from_secs(5);
+        config.child_url = format!("https://{name}.sim:6443");
+        config.child_ca = AUTHORITY_PEM.as_bytes().to_vec();
+        boxed(agent::run(config, child.clone(), connector.clone(), env.clone(), CancellationToken::new()))
+    };
+    Arc::new(Role { cluster: cluster.name().to_owned(), name: "agent", fuse, run: Box::new(run) })
+}
+
+fn boxed<E: Into<BoxError>>(
+    running: impl Future<Output = Result<(), E>> + Send + 'static,
+) -> super::cluster::RunningRole {
+    Box::pin(async move { running.await.map_err(Into::into) })
+}
+
+/// An agent's way to the parent.
+struct Connector {
+    door: Arc<Door>,
+    requests: Link,
+    tunnel: Link,
+    fuse: Arc<Fuse>,
+}
+
+impl ParentConnector for Connector {
+    fn connect(&self, credential: &Credential) -> Result<Client, kubeio::Error> {
+        Ok(Client::from_service(Way {
+            door: self.door.clone(),
+            identity: Identity::Token(credential.token.clone()),
+            link: self.requests.clone(),
+            fuse: self.fuse.clone(),
+        }))
+    }
+
+    fn tunnel(&self, _: &Credential) -> Result<Arc<dyn tunnel::Connector>, BoxError> {
+        Ok(Arc::new(Sockets { door: self.door.clone(), link: self.tunnel.clone() }))
+    }
+}
+
+/// What the agent dials for the hub: its own cluster, whatever the address.
+struct Dialer(Sockets);
+
+impl tunnel::Dialer for Dialer {
+    fn dial(
+        &self,
+        _: &str,
+        address: &str,
+    ) -> futures::future::BoxFuture<'static, Result<tunnel::BoxIo, tunnel::DialRefusal>> {
+        let dialing = tunnel::Connector::connect(&self.0, "", 0, false);
+        let address = address.to_owned();
+        Box::pin(async move { dialing.await.map_err(|source| tunnel::DialRefusal::Failed { address, source }) })
+    }
+}

@@ -1,0 +1,182 @@
+//! `sim`: a whole fleet on one thread, with virtual time, simulated disks and network, and faults. One seed makes one
+//! run, to the byte of its trace.
+//!
+//! A parent with hub, scheduler and controllers, and three members with agents, all of them the very code that runs
+//! in earnest; only time, randomness, disks and what lies between the clusters are simulated. An application is sent
+//! out, changed and taken back while tunnels are cut, members cut off, stores crash and roles die between two writes;
+//! in the end everything must have come right, nothing that was acknowledged may be lost, and nobody may write
+//! without need. The entry points are [`run`] and [`run_fresh`].
+
+mod cluster;
+mod door;
+mod fault;
+mod fleet;
+mod link;
+mod recorded;
+mod scenario;
+mod trace;
+
+use std::fmt;
+use std::io::Write;
+use std::panic::AssertUnwindSafe;
+
+use tokio::runtime::{Builder, RngSeed, UnhandledPanic};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use self::trace::{Listener, Trace};
+
+/// How many lines of the trace a failure shows.
+const TAIL: usize = 40;
+
+/// What is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimConfig {
+    /// The seed.
+    pub seed: u64,
+    /// How many faults at most happen in the first part of a run, half as many in the later parts. Default 6.
+    pub faults: usize,
+}
+
+impl SimConfig {
+    /// The usual run of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, faults: 6 }
+    }
+}
+
+/// A run that went well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimReport {
+    /// Its seed.
+    pub seed: u64,
+    /// SHA-256 of its trace, in hexadecimal.
+    pub trace_hash: String,
+    /// Every committed write and every fault: virtual milliseconds, cluster, what.
+    pub trace: Vec<String>,
+    /// How much time passed in it.
+    pub virtual_seconds: f64,
+    /// What went wrong in it.
+    pub faults: Vec<String>,
+}
+
+impl fmt::Display for SimReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {}: well after {:.0} virtual seconds and {} faults, {} lines of trace, hash {}",
+            self.seed,
+            self.virtual_seconds,
+            self.faults.len(),
+            self.trace.len(),
+            &self.trace_hash[..16]
+        )
+    }
+}
+
+/// A run that did not.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub struct SimFailure {
+    /// Its seed.
+    pub seed: u64,
+    /// How many faults were allowed.
+    pub most_faults: usize,
+    /// What was violated.
+    pub violated: String,
+    /// What had gone wrong.
+    pub faults: Vec<String>,
+    /// The whole trace.
+    pub trace: Vec<String>,
+    /// The last warnings and errors that were logged.
+    pub log: Vec<String>,
+}
+
+impl fmt::Display for SimFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, most_faults, violated, faults, trace, log } = self;
+        writeln!(f, "seed {seed}: {violated}")?;
+        writeln!(f, "faults:")?;
+        faults.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        writeln!(f, "the last of {} lines of trace:", trace.len())?;
+        trace[trace.len().saturating_sub(TAIL)..].iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        writeln!(f, "the last warnings:")?;
+        log.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "replay: tombolo sim --seed {seed} --faults {most_faults} --trace")
+    }
+}
+
+/// Runs one seed. Must not be called on a runtime: it brings its own.
+///
+/// # Errors
+/// What was violated, and how it came to that.
+pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
+    let trace = Trace::default();
+    let subscriber = tracing_subscriber::registry().with(Listener(trace.clone()));
+    let outcome = tracing::subscriber::with_default(subscriber, || {
+        // A panic in any task ends the run here.
+        std::panic::catch_unwind(AssertUnwindSafe(|| live(config, &trace)))
+    });
+    let outcome = match outcome {
+        Ok(Ok(virtual_seconds)) => trace.violated().map_or(Ok(virtual_seconds), Err),
+        Ok(Err(violated)) => Err(violated),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Err(format!("a part panicked: {}", text.unwrap_or_default()))
+        }
+    };
+    match outcome {
+        Ok(virtual_seconds) => Ok(SimReport {
+            seed: config.seed,
+            trace_hash: trace.hash(),
+            trace: trace.lines_from(0),
+            virtual_seconds,
+            faults: trace.faults(),
+        }),
+        Err(violated) => Err(Box::new(SimFailure {
+            seed: config.seed,
+            most_faults: config.faults,
+            violated,
+            faults: trace.faults(),
+            trace: trace.lines_from(0),
+            log: trace.log(),
+        })),
+    }
+}
+
+fn live(config: &SimConfig, trace: &Trace) -> Result<f64, String> {
+    let mut seed = clock::SplitMix::named(config.seed, "tokio");
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&seed.next().to_le_bytes()))
+        .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))?;
+    runtime.block_on(async {
+        trace.begin();
+        scenario::live(config, trace).await?;
+        Ok(trace.elapsed_ms() as f64 / 1_000.0)
+    })
+}
+
+/// Runs seed after seed, from that of `first` on, while `go_on` says so (once at least); writes one line for each and
+/// answers how many went well.
+///
+/// # Errors
+/// The first run that fails.
+pub fn run_fresh(
+    first: SimConfig,
+    mut go_on: impl FnMut() -> bool,
+    out: &mut dyn Write,
+) -> Result<u64, Box<SimFailure>> {
+    let mut runs = 0;
+    loop {
+        let report = run(&SimConfig { seed: first.seed.wrapping_add(runs), ..first })?;
+        // A reader who went away does not make the runs worse.
+        writeln!(out, "{report}").ok();
+        runs += 1;
+        if !go_on() {
+            return Ok(runs);
+        }
+    }
+}

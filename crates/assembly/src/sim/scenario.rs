@@ -1,0 +1,439 @@
+//! What happens in a run: a fleet comes up, an application is sent out, changed and taken back, while things go wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{annotations, apps, clusters, kubernetes, labels, names};
+use clock::SplitMix;
+use kubeio::{Client, DeleteOptions, Error, ListOptions, Patch};
+use machinery::{ApiResource, meta};
+use runtime::{BoxError, CancellationToken};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::SimConfig;
+use super::fault::{Planned, plan};
+use super::fleet::{Fleet, MEMBERS};
+use super::trace::Trace;
+use crate::fleet as overview;
+
+/// How long everything may take to come right once nothing goes wrong any more.
+const CONVERGENCE: Duration = Duration::from_secs(300);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long nothing may be written once everything is right.
+const QUIET: Duration = Duration::from_secs(45);
+
+/// The sample application: the same shape as `examples/nginx`.
+const NAMESPACE: &str = "web";
+const NAME: &str = "nginx";
+
+/// Lives one run.
+///
+/// # Errors
+/// What was violated.
+pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String> {
+    let fleet = Fleet::start(config.seed, trace).await.map_err(|error| told("the fleet does not start", &error))?;
+    let fleet = Arc::new(fleet);
+    let mut roles = JoinSet::new();
+    fleet.run_roles(config.seed, &mut roles);
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let counter = tokio::spawn(count(fleet.parent.administrator(), stop.clone()));
+    let mut random = SplitMix::named(config.seed, "scenario");
+    let admin = fleet.parent.administrator();
+    let run = Run { fleet, trace, admin };
+
+    let faults = run.faults(&mut random, config.faults, Duration::from_secs(60));
+    run.pause(&mut random, 5_000).await;
+    for object in templates(2) {
+        run.store(&object).await?;
+    }
+    run.pause(&mut random, 20_000).await;
+    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription()).await?;
+    run.trace.line("-", "subscription created");
+    run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2))).await?;
+    run.quiet().await?;
+
+    let faults = run.faults(&mut random, config.faults / 2, Duration::from_secs(30));
+    run.pause(&mut random, 10_000).await;
+    run.persist("the template is changed", || async {
+        let patch = json!({"template": {"spec": {"replicas": 3}}});
+        let name = format!("deployments.{NAMESPACE}.{NAME}");
+        let namespace = Some(names::RESERVED_NAMESPACE);
+        run.admin.patch(&apps::MANIFESTS, namespace, &name, None, Patch::Merge, &patch).await.map(drop)
+    })
+    .await?;
+    run.trace.line("-", "template changed");
+    run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3))).await?;
+
+    let faults = run.faults(&mut random, config.faults / 2, Duration::from_secs(30));
+    run.pause(&mut random, 10_000).await;
+    run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
+    run.trace.line("-", "subscription deleted");
+    run.settle(faults, "everything is taken back", |run| Box::pin(run.remains())).await?;
+    for object in templates(2) {
+        run.delete(&apps::MANIFESTS, Some(names::RESERVED_NAMESPACE), &manifest_name(&object)).await?;
+    }
+    run.until("the templates are gone", |run| Box::pin(run.templates_left())).await?;
+    run.quiet().await?;
+    stop.cancel();
+    match counter.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(lost)) => Err(lost),
+        Err(error) => Err(format!("the counting client failed: {error}")),
+    }
+}
+
+fn told(what: &str, error: &BoxError) -> String {
+    format!("{what}: {}", runtime::Chain(&**error))
+}
+
+struct Run<'a> {
+    fleet: Arc<Fleet>,
+    trace: &'a Trace,
+    admin: Client,
+}
+
+type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
+
+impl Run<'_> {
+    async fn pause(&self, random: &mut SplitMix, millis: usize) {
+        tokio::time::sleep(Duration::from_millis(random.below(millis) as u64)).await;
+    }
+
+    /// Chooses what goes wrong from now on, and lets it.
+    fn faults(&self, random: &mut SplitMix, most: usize, span: Duration) -> JoinSet<()> {
+        let mut faults = JoinSet::new();
+        for Planned { at, fault } in plan(random, self.fleet.roles.len(), most, span) {
+            let fleet = self.fleet.clone();
+            faults.spawn(async move {
+                tokio::time::sleep(at).await;
+                fault.happen(&fleet).await;
+            });
+        }
+        faults
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.trace.violated().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the faults are over, and then until nothing is missing.
+    async fn settle(
+        &self,
+        mut faults: JoinSet<()>,
+        what: &str,
+        look: impl for<'b> Fn(&'b Self) -> Look<'b>,
+    ) -> Result<(), String> {
+        while let Some(over) = faults.join_next().await {
+            over.map_err(|error| format!("a fault failed: {error}"))?;
+            self.check()?;
+        }
+        self.trace.line("-", "no more faults");
+        self.until(what, look).await
+    }
+
+    /// Waits until nothing is missing.
+    async fn until(&self, what: &str, look: impl for<'b> Fn(&'b Self) -> Look<'b>) -> Result<(), String> {
+        let deadline = tokio::time::Instant::now() + CONVERGENCE;
+        loop {
+            let missing = look(self).await.unwrap_or_else(|error| vec![runtime::Chain(&error).to_string()]);
+            self.check()?;
+            if missing.is_empty() {
+                self.trace.line("-", what);
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!(
+                    "not within {} virtual seconds: {what}; missing: {}",
+                    CONVERGENCE.as_secs(),
+                    missing.join("; ")
+                ));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Nothing is written when nothing happens, but for signs of life.
+    async fn quiet(&self) -> Result<(), String> {
+        // What the last change set in motion may come to its end.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let from = self.trace.len();
+        tokio::time::sleep(QUIET).await;
+        self.check()?;
+        let usual = [
+            "coordination.k8s.io/leases", "clusters.clusternet.io/managedclusters", " events ", " configmaps \"default/count",
+            "events.k8s.io/events",
+        ];
+        let noise: Vec<String> = self
+            .trace
+            .lines_from(from)
+            .into_iter()
+            .filter(|line| !usual.iter().any(|usual| line.contains(usual)))
+            .collect();
+        if noise.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{} writes though nothing happens, such as: {}", noise.len(), noise[..noise.len().min(6)].join(" | ")))
+    }
+
+    /// Does something until it works: the server may be down.
+    async fn persist<F>(&self, what: &str, attempt: impl Fn() -> F) -> Result<(), String>
+    where
+        F: Future<Output = Result<(), Error>>,
+    {
+        let deadline = tokio::time::Instant::now() + CONVERGENCE;
+        loop {
+            let Err(error) = attempt().await else {
+                return Ok(());
+            };
+            self.check()?;
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!("{what}: {}", runtime::Chain(&error)));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn create(&self, resource: &ApiResource, namespace: Option<&str>, object: &Value) -> Result<(), String> {
+        self.persist(&format!("{} is created", meta::name(object)), || async {
+            match self.admin.create(resource, namespace, object).await {
+                Err(error) if error.is_already_exists() => Ok(()),
+                other => other.map(drop),
+            }
+        })
+        .await
+    }
+
+    async fn delete(&self, resource: &ApiResource, namespace: Option<&str>, name: &str) -> Result<(), String> {
+        self.persist(&format!("{name} is deleted"), || async {
+            match self.admin.delete(resource, namespace, name, &DeleteOptions::background()).await {
+                Err(error) if error.is_not_found() => Ok(()),
+                other => other,
+            }
+        })
+        .await
+    }
+
+    /// Stores a template.
+    async fn store(&self, object: &Value) -> Result<(), String> {
+        self.create(&apps::MANIFESTS, Some(names::RESERVED_NAMESPACE), &manifest(object)).await
+    }
+
+    async fn all(&self, client: &Client, resource: &ApiResource) -> Result<Vec<Value>, Error> {
+        Ok(client.list_all(resource, None, &ListOptions::default()).await?.items)
+    }
+
+    /// What is missing until the application runs everywhere with so many replicas.
+    async fn lacks(&self, replicas: i64) -> Result<Vec<String>, Error> {
+        let mut missing = Vec::new();
+        let mut lacks = |holds: bool, what: String| {
+            if !holds {
+                missing.push(what);
+            }
+        };
+        let managed = self.all(&self.admin, &clusters::MANAGED_CLUSTERS).await?;
+        lacks(managed.len() == MEMBERS, format!("{} of {MEMBERS} clusters are registered", managed.len()));
+        for cluster in &managed {
+            lacks(overview::is_ready(cluster), format!("{} is not ready", meta::name(cluster)));
+        }
+        lacks(self.fleet.parent.tunnels() == MEMBERS, format!("{} of {MEMBERS} tunnels", self.fleet.parent.tunnels()));
+        let subscription = self.admin.get(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
+        let bound = subscription["status"]["bindingClusters"].as_array().map_or(0, Vec::len);
+        lacks(bound == MEMBERS, format!("bound to {bound} of {MEMBERS} clusters"));
+        let members: Vec<&str> = self.fleet.members.iter().map(|member| member.cluster.name()).collect();
+        let desired = |feed: &Value| (feed["kind"] == "Deployment").then_some(replicas);
+        for row in overview::rows(&subscription, &members, desired) {
+            lacks(row.done, format!("the parent sees {} in {} as {:?}", row.object, row.cluster, row.ready));
+        }
+        for member in &self.fleet.members {
+            let (name, client) = (member.cluster.name(), member.cluster.administrator());
+            for object in templates(replicas) {
+                let resource = resource(&object);
+                let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
+                let live = client.get_opt(&resource, namespace, meta::name(&object)).await?;
+                let what = format!("{} {}", resource.kind, meta::name(&object));
+                let Some(live) = live else {
+                    lacks(false, format!("{name} has no {what}"));
+                    continue;
+                };
+                lacks(
+                    meta::annotation(&live, annotations::OWNED_BY_DESCRIPTION).is_some(),
+                    format!("{what} of {name} does not say whose it is"),
+                );
+                if resource.kind == "Deployment" {
+                    let (wants, has) = (&live["spec"]["replicas"], &live["status"]["readyReplicas"]);
+                    lacks(*wants == replicas && *has == replicas, format!("{name} runs {has}/{wants} of {replicas}"));
+                }
+            }
+        }
+        missing.extend(self.strays().await?);
+        Ok(missing)
+    }
+
+    /// Objects in members that say they belong to a Description which the parent does not have.
+    async fn strays(&self) -> Result<Vec<String>, Error> {
+        let mut strays = Vec::new();
+        let known: Vec<String> = self
+            .all(&self.admin, &apps::DESCRIPTIONS)
+            .await?
+            .iter()
+            .map(|description| format!("{}.{}", meta::namespace(description), meta::name(description)))
+            .collect();
+        for member in &self.fleet.members {
+            let client = member.cluster.administrator();
+            for resource in [&kubernetes::NAMESPACES, &kubernetes::SERVICES, &kubernetes::DEPLOYMENTS] {
+                for object in self.all(&client, resource).await? {
+                    if let Some(owner) = meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION)
+                        && !known.iter().any(|known| known == owner)
+                    {
+                        strays.push(format!("{} {} of {} belongs to {owner}, which is no more", resource.kind, meta::name(&object), member.cluster.name()));
+                    }
+                }
+            }
+        }
+        Ok(strays)
+    }
+
+    /// What is left of the Subscription after it was deleted.
+    async fn remains(&self) -> Result<Vec<String>, Error> {
+        let mut left = self.strays().await?;
+        for resource in [&apps::SUBSCRIPTIONS, &apps::BASES, &apps::DESCRIPTIONS] {
+            for object in self.all(&self.admin, resource).await? {
+                left.push(format!(
+                    "{} {}/{} with {}",
+                    resource.kind, meta::namespace(&object), meta::name(&object), object["metadata"]["finalizers"]
+                ));
+            }
+        }
+        for member in &self.fleet.members {
+            let (name, client) = (member.cluster.name(), member.cluster.administrator());
+            for object in templates(0) {
+                let resource = resource(&object);
+                let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
+                if client.get_opt(&resource, namespace, meta::name(&object)).await?.is_some() {
+                    left.push(format!("{} {} in {name}", resource.kind, meta::name(&object)));
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    async fn templates_left(&self) -> Result<Vec<String>, Error> {
+        let left = self.all(&self.admin, &apps::MANIFESTS).await?;
+        Ok(left.iter().map(|left| format!("{} {}", meta::name(left), left["metadata"]["finalizers"])).collect())
+    }
+}
+
+fn resource(object: &Value) -> ApiResource {
+    match meta::kind(object) {
+        "Namespace" => kubernetes::NAMESPACES,
+        "Service" => kubernetes::SERVICES,
+        _ => kubernetes::DEPLOYMENTS,
+    }
+}
+
+fn templates(replicas: i64) -> [Value; 3] {
+    let app = json!({"app": NAME});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": app},
+            "spec": {"selector": app, "ports": [{"name": "http", "port": 80, "targetPort": 80}]},
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": app},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": app},
+                "template": {
+                    "metadata": {"labels": app},
+                    "spec": {"containers": [{"name": "nginx", "image": "nginx:1.29", "resources": {
+                        "requests": {"cpu": "100m", "memory": "64Mi"},
+                    }}]},
+                },
+            },
+        }),
+    ]
+}
+
+fn subscription() -> Value {
+    let feeds: Vec<Value> = templates(0)
+        .iter()
+        .map(|object| {
+            let mut feed = json!({
+                "apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
+            });
+            if !meta::namespace(object).is_empty() {
+                feed["namespace"] = json!(meta::namespace(object));
+            }
+            feed
+        })
+        .collect();
+    json!({
+        "apiVersion": apps::SUBSCRIPTIONS.api_version(), "kind": "Subscription",
+        "metadata": {"name": NAME, "namespace": "default"},
+        "spec": {
+            "schedulingStrategy": "Replication",
+            "subscribers": [{"clusterAffinity": {"matchLabels": {"demo": "nginx"}}}],
+            "feeds": feeds,
+        },
+    })
+}
+
+fn manifest_name(object: &Value) -> String {
+    let plural = resource(object).plural;
+    match meta::namespace(object) {
+        "" => format!("{plural}.{}", meta::name(object)),
+        namespace => format!("{plural}.{namespace}.{}", meta::name(object)),
+    }
+}
+
+/// What the shadow API makes of an object.
+fn manifest(object: &Value) -> Value {
+    let (group, version) = object["apiVersion"].as_str().and_then(|both| both.split_once('/')).unwrap_or(("", "v1"));
+    json!({
+        "apiVersion": apps::MANIFESTS.api_version(), "kind": "Manifest",
+        "metadata": {
+            "name": manifest_name(object), "namespace": names::RESERVED_NAMESPACE,
+            "labels": {
+                labels::CREATED_BY: labels::CREATED_BY_HUB, labels::CONFIG_GROUP: group,
+                labels::CONFIG_VERSION: version, labels::CONFIG_KIND: object["kind"],
+                labels::CONFIG_NAME: meta::name(object), labels::CONFIG_NAMESPACE: meta::namespace(object),
+            },
+        },
+        "template": object,
+    })
+}
+
+/// A client that counts in a ConfigMap, and minds when a number that was acknowledged is forgotten.
+async fn count(client: Client, stop: CancellationToken) -> Result<(), String> {
+    let maps = &kubernetes::CONFIG_MAPS;
+    let (mut next, mut acknowledged) = (1_u64, 0_u64);
+    while !stop.is_cancelled() {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let found = match client.get_opt(maps, Some("default"), "count").await {
+            Ok(found) => found,
+            Err(_) => continue,
+        };
+        let number = found.as_ref().and_then(|map| map["data"]["number"].as_str()?.parse().ok()).unwrap_or(0_u64);
+        if number < acknowledged {
+            return Err(format!("a client counted to {acknowledged}, and the parent has {number}"));
+        }
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "count", "namespace": "default"},
+            "data": {"number": next.to_string()},
+        });
+        let written = match found {
+            None => client.create(maps, Some("default"), &map).await,
+            Some(_) => client.patch(maps, Some("default"), "count", None, Patch::Merge, &map).await,
+        };
+        if written.is_ok() {
+            acknowledged = next;
+        }
+        next += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! The small simulation: some seeds that must go well, and the promise that a seed is a run.
+
+use assembly::sim::{SimConfig, SimReport, run};
+
+fn well(config: SimConfig) -> SimReport {
+    run(&config).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn a_fleet_without_faults_does_its_job() {
+    let report = well(SimConfig { faults: 0, ..SimConfig::new(1) });
+    assert_eq!(report.faults, Vec::<String>::new());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let (first, second) = (well(SimConfig::new(2)), well(SimConfig::new(2)));
+    for (number, (left, right)) in first.trace.iter().zip(&second.trace).enumerate() {
+        assert_eq!(left, right, "line {number} differs");
+    }
+    assert_eq!(first, second);
+}
+
+#[test]
+fn another_seed_gives_another_trace() {
+    assert_ne!(well(SimConfig::new(3)).trace_hash, well(SimConfig::new(4)).trace_hash);
+}
