@@ -7,4 +7,6 @@
 pub mod requeue;
 mod shell;
 
+/// Profiles and percentages, as the configuration file has them.
+pub use placement::Config as PlacementConfig;
 pub use shell::{Config, run};

@@ -1,6 +1,7 @@
 //! The command line: parses, starts what it names, maps the outcome to an exit code. No logic.
 
 mod cli;
+mod roles;
 mod run;
 
 use std::process::ExitCode;
@@ -13,7 +14,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    let format = if cli.log_json { LogFormat::Json } else { LogFormat::Text };
+    let format = if cli.log_json {
+        LogFormat::Json
+    } else {
+        LogFormat::Text
+    };
     if let Err(error) = runtime::init_tracing(&cli.log, format) {
         return run::complain(&anyhow::anyhow!("--log {:?}: {error}", cli.log), 2);
     }

@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{Command, FileArgs, JoinArgs, SimArgs, UpArgs, WordsArgs};
+use crate::roles;
 
 /// What failed, and the exit code that says so.
 pub(crate) struct Failure {
@@ -21,8 +22,15 @@ pub(crate) struct Failure {
 
 impl From<commands::Error> for Failure {
     fn from(error: commands::Error) -> Self {
-        let code = if matches!(error, commands::Error::Usage(_)) { 2 } else { 1 };
-        Self { error: error.into(), code }
+        let code = if matches!(error, commands::Error::Usage(_)) {
+            2
+        } else {
+            1
+        };
+        Self {
+            error: error.into(),
+            code,
+        }
     }
 }
 
@@ -34,7 +42,10 @@ impl From<anyhow::Error> for Failure {
 
 impl From<assembly::Error> for Failure {
     fn from(error: assembly::Error) -> Self {
-        Self { error: error.into(), code: 1 }
+        Self {
+            error: error.into(),
+            code: 1,
+        }
     }
 }
 
@@ -90,10 +101,19 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Diff(args) => {
             let (hub, sources) = files(&args).await?;
             // As kubectl's: 1 says that there are differences, above 1 that it failed.
-            commands::diff(&hub, &sources, args.namespace.as_deref(), out).await.map_err(|error| {
-                let code = if matches!(error, commands::Error::Differs) { 1 } else { 2 };
-                Failure { error: error.into(), code }
-            })
+            commands::diff(&hub, &sources, args.namespace.as_deref(), out)
+                .await
+                .map_err(|error| {
+                    let code = if matches!(error, commands::Error::Differs) {
+                        1
+                    } else {
+                        2
+                    };
+                    Failure {
+                        error: error.into(),
+                        code,
+                    }
+                })
         }
         Command::Get(args) => {
             let hub = Hub::connect(&Place::from(&args.hub)).await?;
@@ -104,7 +124,11 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Delete(args) => {
             let hub = Hub::connect(&Place::from(&args.hub)).await?;
             let sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
-            let targets = if args.targets.is_empty() { Vec::new() } else { Target::parse(&args.targets)? };
+            let targets = if args.targets.is_empty() {
+                Vec::new()
+            } else {
+                Target::parse(&args.targets)?
+            };
             let namespace = args.namespace.as_deref();
             Ok(commands::delete(&hub, &sources, &targets, namespace, args.ignore_not_found, out).await?)
         }
@@ -144,22 +168,33 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Crds => Ok(commands::crds(out)?),
         Command::Sim(_) => unreachable!("it was run before there was a runtime"),
-        Command::Hub(_)
-        | Command::Scheduler(_)
-        | Command::Controllers(_)
-        | Command::Agent(_) => Err(anyhow::anyhow!("not wired yet").into()),
+        Command::Hub(_) => Err(anyhow::anyhow!("not wired yet").into()),
+        Command::Scheduler(args) => Ok(roles::scheduler(args, on_signal()?).await?),
+        Command::Controllers(args) => Ok(roles::controllers(args, on_signal()?).await?),
+        Command::Agent(args) => Ok(roles::agent(args, on_signal()?).await?),
     }
 }
 
 fn sim(args: &SimArgs) -> Result<(), Failure> {
-    let failed = |failure: Box<SimFailure>| Failure { error: failure.into(), code: 1 };
+    let failed = |failure: Box<SimFailure>| Failure {
+        error: failure.into(),
+        code: 1,
+    };
     let out = &mut std::io::stdout();
-    let config = |seed| SimConfig { seed, faults: args.faults };
+    let config = |seed| SimConfig {
+        seed,
+        faults: args.faults,
+    };
     let Some(span) = args.fresh_seeds_for else {
         let outcome = assembly::sim::run(&config(args.seed.unwrap_or(1)));
         if args.trace {
-            let trace = outcome.as_ref().map_or_else(|failure| &failure.trace, |report| &report.trace);
-            trace.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(anyhow::Error::from)?;
+            let trace = outcome
+                .as_ref()
+                .map_or_else(|failure| &failure.trace, |report| &report.trace);
+            trace
+                .iter()
+                .try_for_each(|line| writeln!(out, "{line}"))
+                .map_err(anyhow::Error::from)?;
         }
         let report = outcome.map_err(failed)?;
         return Ok(writeln!(out, "{report}").map_err(anyhow::Error::from)?);
@@ -184,7 +219,10 @@ fn up_config(args: UpArgs) -> UpConfig {
 
 async fn files(args: &FileArgs) -> Result<(Hub, Vec<Source>), Failure> {
     let hub = Hub::connect(&Place::from(&args.hub)).await?;
-    Ok((hub, args.filename.iter().map(|name| name.as_str().into()).collect()))
+    Ok((
+        hub,
+        args.filename.iter().map(|name| name.as_str().into()).collect(),
+    ))
 }
 
 /// The first words name the objects, those with `=` or a final `-` what to do with them.
@@ -199,7 +237,10 @@ async fn join(args: JoinArgs) -> Result<(), Failure> {
     let mut allow = Kinds::usual();
     for word in &args.allow {
         let (group, resource) = word.split_once('/').unwrap_or(("", word));
-        allow.push(Kinds { group: group.to_owned(), resources: vec![resource.to_owned()] });
+        allow.push(Kinds {
+            group: group.to_owned(),
+            resources: vec![resource.to_owned()],
+        });
     }
     let rights = ChildOptions { allow };
     let out = &mut std::io::stdout();

@@ -15,10 +15,20 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N")]
     pub(crate) members: Option<usize>,
     /// Where everything is kept.
-    #[arg(long, default_value = ".tombolo", value_name = "DIR", env = "TOMBOLO_DATA_DIR")]
+    #[arg(
+        long,
+        default_value = ".tombolo",
+        value_name = "DIR",
+        env = "TOMBOLO_DATA_DIR"
+    )]
     pub(crate) data_dir: PathBuf,
     /// Where to listen; port 0 picks a free one, seen in the kubeconfig.
-    #[arg(long, default_value = "127.0.0.1:8443", value_name = "ADDR:PORT", env = "TOMBOLO_LISTEN")]
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8443",
+        value_name = "ADDR:PORT",
+        env = "TOMBOLO_LISTEN"
+    )]
     pub(crate) listen: SocketAddr,
     /// Ends with 0 once everything asked for is ready, with 1 after 60 s otherwise.
     #[arg(long)]

@@ -7,7 +7,8 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, Output, ScaleArgs, WordsArgs,
+    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, Output, ScaleArgs,
+    WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
@@ -22,7 +23,13 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Which log lines go to standard error, such as `info` or `warn,tunnel=debug`.
-    #[arg(long, global = true, env = "TOMBOLO_LOG", default_value = "warn", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "TOMBOLO_LOG",
+        default_value = "warn",
+        value_name = "FILTER"
+    )]
     pub(crate) log: String,
     /// Log lines as JSON.
     #[arg(long, global = true, env = "TOMBOLO_LOG_JSON")]

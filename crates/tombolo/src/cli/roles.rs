@@ -3,7 +3,32 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use api::clusters::SyncMode;
+use clap::{Args, ValueEnum};
+
+/// Who applies in a cluster.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SyncModeArg {
+    /// The agent.
+    #[value(name = "Pull")]
+    Pull,
+    /// The parent.
+    #[value(name = "Push")]
+    Push,
+    /// The parent where it may, else the agent.
+    #[value(name = "Dual")]
+    Dual,
+}
+
+impl From<SyncModeArg> for SyncMode {
+    fn from(mode: SyncModeArg) -> Self {
+        match mode {
+            SyncModeArg::Pull => Self::Pull,
+            SyncModeArg::Push => Self::Push,
+            SyncModeArg::Dual => Self::Dual,
+        }
+    }
+}
 
 /// What every role takes.
 #[derive(Debug, Args)]
@@ -27,7 +52,11 @@ pub(crate) struct HubRoleArgs {
     #[arg(long, default_value = "0.0.0.0", env = "TOMBOLO_BIND_ADDRESS")]
     pub(crate) bind_address: IpAddr,
     /// Where Manifests are kept.
-    #[arg(long, default_value = "clusternet-reserved", env = "TOMBOLO_RESERVED_NAMESPACE")]
+    #[arg(
+        long,
+        default_value = "clusternet-reserved",
+        env = "TOMBOLO_RESERVED_NAMESPACE"
+    )]
     pub(crate) reserved_namespace: String,
 }
 
@@ -48,7 +77,11 @@ pub(crate) struct ControllersArgs {
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
     /// Where Manifests are kept.
-    #[arg(long, default_value = "clusternet-reserved", env = "TOMBOLO_RESERVED_NAMESPACE")]
+    #[arg(
+        long,
+        default_value = "clusternet-reserved",
+        env = "TOMBOLO_RESERVED_NAMESPACE"
+    )]
     pub(crate) reserved_namespace: String,
 }
 
@@ -60,7 +93,13 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "URL", env = "TOMBOLO_CLUSTER_REG_PARENT_URL")]
     pub(crate) cluster_reg_parent_url: String,
     /// A bootstrap token (`abcdef.0123456789abcdef`) or a service account's token.
-    #[arg(long, value_name = "TOKEN", env = "TOMBOLO_CLUSTER_REG_TOKEN", hide_env_values = true, default_value = "")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TOMBOLO_CLUSTER_REG_TOKEN",
+        hide_env_values = true,
+        default_value = ""
+    )]
     pub(crate) cluster_reg_token: String,
     /// The parent's certificate authority, PEM [default: the system's].
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CLUSTER_REG_PARENT_CA")]
@@ -78,8 +117,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, default_value = "StandardCluster")]
     pub(crate) cluster_reg_type: String,
     /// Who applies: Pull, Push or Dual.
-    #[arg(long, default_value = "Pull")]
-    pub(crate) cluster_sync_mode: String,
+    #[arg(long, value_enum, default_value = "Pull", ignore_case = true)]
+    pub(crate) cluster_sync_mode: SyncModeArg,
     /// Labels of the cluster, KEY=VALUE separated by commas.
     #[arg(long, default_value = "")]
     pub(crate) cluster_labels: String,

@@ -1,0 +1,192 @@
+//! One role against a cluster: from flags to its checked configuration.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Child;
+use anyhow::{Context as _, anyhow};
+use api::names;
+use assembly::HttpsParent;
+use clock::Env;
+use kubeio::{Client, ElectorConfig};
+use runtime::CancellationToken;
+
+use crate::cli::{AgentArgs, ControllersArgs, RoleArgs, SchedulerArgs};
+
+/// The cluster that a role works on.
+async fn client(role: &RoleArgs) -> anyhow::Result<Client> {
+    match &role.kubeconfig {
+        None => Client::in_cluster().context("no --kubeconfig, and this is no pod with a service account"),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Client::from_kubeconfig(&text, None)
+                .await
+                .with_context(|| path.display().to_string())
+        }
+    }
+}
+
+/// Who this replica is, as client-go says it: host and a random part.
+fn identity(env: &Env) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), env.uuid())
+}
+
+fn election(role: &RoleArgs, lease: &str, env: &Env) -> Option<ElectorConfig> {
+    role.leader_elect
+        .then(|| ElectorConfig::new(names::SYSTEM_NAMESPACE, lease, identity(env)))
+}
+
+pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let env = Env::system();
+    let placement = match &args.config {
+        None => ::scheduler::PlacementConfig::default(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let file = codec::yaml::parse_one(&text).with_context(|| path.display().to_string())?;
+            ::scheduler::PlacementConfig::parse(&file).map_err(|faults| {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                anyhow!("{}: {}", path.display(), faults.join("; "))
+            })?
+        }
+    };
+    let config = ::scheduler::Config {
+        placement,
+        election: election(&args.role, names::SCHEDULER, &env),
+        ..::scheduler::Config::default()
+    };
+    Ok(::scheduler::run(config, client(&args.role).await?, env, shutdown).await?)
+}
+
+pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let env = Env::system();
+    let words = args.controllers.iter().map(String::as_str);
+    let mut config = ::controllers::Config::default().with_controllers(words)?;
+    config.election = election(&args.role, names::CONTROLLERS, &env);
+    Ok(::controllers::run(config, client(&args.role).await?, env, shutdown).await?)
+}
+
+pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let env = Env::system();
+    let client = client(&args.role).await?;
+    let authority_pem = args.cluster_reg_parent_ca.as_deref().map(read).transpose()?;
+    let mut config = ::agent::Config::new(
+        args.cluster_reg_parent_url.clone(),
+        args.cluster_reg_token,
+        identity(&env),
+    );
+    config.cluster_name = args.cluster_reg_name;
+    config.cluster_name_prefix = args.cluster_reg_name_prefix;
+    config.cluster_namespace = args.cluster_reg_namespace;
+    config.cluster_type = args.cluster_reg_type;
+    config.sync_mode = args.cluster_sync_mode.into();
+    config.cluster_labels = labels(&args.cluster_labels)?;
+    config.report_interval = duration(
+        "--cluster-status-update-frequency",
+        &args.cluster_status_update_frequency,
+    )?;
+    config.collect_interval = duration(
+        "--cluster-status-collect-frequency",
+        &args.cluster_status_collect_frequency,
+    )?;
+    config.promotion.threshold = args.labels_aggregate_threshold;
+    config.promotion.prefixes = args.labels_aggregate_prefix;
+    config.use_metrics_server = args.use_metrics_server;
+    client.server().clone_into(&mut config.child_url);
+    let parent = HttpsParent {
+        url: args.cluster_reg_parent_url,
+        authority_pem,
+    };
+    let child = Child {
+        client,
+        dialer: Arc::new(tunnel::TcpDialer),
+    };
+    Ok(::agent::run(config, child, Arc::new(parent), env, shutdown).await?)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+/// `KEY=VALUE` pairs separated by commas.
+fn labels(text: &str) -> anyhow::Result<std::collections::BTreeMap<String, String>> {
+    text.split(',')
+        .filter(|pair| !pair.trim().is_empty())
+        .map(|pair| {
+            let (key, value) = pair
+                .split_once('=')
+                .with_context(|| format!("--cluster-labels: {pair:?} is not KEY=VALUE"))?;
+            let (key, value) = (key.trim(), value.trim());
+            machinery::names::validate_label_key(key)
+                .and_then(|()| machinery::names::validate_label_value(value))
+                .map_err(|problem| anyhow!("--cluster-labels: {pair:?}: {problem}"))?;
+            Ok((key.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// A Go duration of whole units: `90s`, `3m`, `1m30s`, `500ms`.
+pub(crate) fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
+    let wrong = || anyhow!("{flag} {text:?} is no duration such as 90s, 3m or 1m30s");
+    let (mut sum, mut rest) = (Duration::ZERO, text);
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let amount: u32 = rest[..digits].parse().map_err(|_| wrong())?;
+        let unit_end = rest[digits..]
+            .find(|c: char| c.is_ascii_digit())
+            .map_or(rest.len(), |end| digits + end);
+        let unit = match &rest[digits..unit_end] {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_mins(1),
+            "h" => Duration::from_hours(1),
+            _ => return Err(wrong()),
+        };
+        sum += unit.checked_mul(amount).ok_or_else(wrong)?;
+        rest = &rest[unit_end..];
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_durations() {
+        for (text, seconds) in [
+            ("90s", 90.0),
+            ("3m", 180.0),
+            ("1m30s", 90.0),
+            ("500ms", 0.5),
+            ("1h", 3_600.0),
+        ] {
+            assert_eq!(
+                duration("--x", text).expect(text).as_secs_f64(),
+                seconds,
+                "{text}"
+            );
+        }
+        for bad in ["", "5", "s", "-1s", "1.5s", "1d"] {
+            assert!(duration("--x", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn reads_labels_and_names_the_bad_pair() {
+        assert_eq!(labels("a=1, b=2,").expect("fine").len(), 2);
+        for bad in ["a", "a=b c", "-=1"] {
+            assert!(
+                labels(bad)
+                    .expect_err("bad")
+                    .to_string()
+                    .contains("--cluster-labels"),
+                "{bad}"
+            );
+        }
+    }
+}
