@@ -3,6 +3,7 @@
 
 pub mod builtin;
 pub mod field;
+pub mod fuzz;
 pub mod jsonpath;
 pub mod managed;
 pub mod meta;

@@ -93,14 +93,11 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     if !parts.has_digits && !is_short(&parts, format, power) {
         return Err(QuantityError::Numeric);
     }
-    // Trailing zeros behind the point carry nothing.
-    let fraction = parts.fraction.trim_end_matches('0');
-    let places = i32::try_from(fraction.len()).map_err(|_| QuantityError::Numeric)?;
-    let mantissa = mantissa(parts.whole, fraction)?;
+    let (mantissa, tens) = number(parts.whole, parts.fraction)?;
     let (mut mantissa, exponent) = if format == Format::BinarySi {
-        binary(mantissa, -places, power)?
+        binary(mantissa, tens, power)?
     } else {
-        (mantissa, power - places)
+        (mantissa, power.checked_add(tens).ok_or(QuantityError::Numeric)?)
     };
     if parts.negative {
         mantissa = -mantissa;
@@ -115,30 +112,44 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     Ok(quantity)
 }
 
-fn mantissa(whole: &str, fraction: &str) -> Result<i128, QuantityError> {
+/// The digits without zeros at the end, and the power of ten that goes with them.
+fn number(whole: &str, fraction: &str) -> Result<(i128, i32), QuantityError> {
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_end_matches('0');
     let mut number: i128 = 0;
-    for byte in whole.bytes().chain(fraction.bytes()) {
-        number = number * 10 + i128::from(byte - b'0');
-        if number >= MANTISSA_LIMIT {
-            return Err(QuantityError::Numeric);
-        }
+    for byte in digits.bytes() {
+        number = number
+            .checked_mul(10)
+            .map(|number| number + i128::from(byte - b'0'))
+            .filter(|&number| number < MANTISSA_LIMIT)
+            .ok_or(QuantityError::Numeric)?;
     }
-    Ok(number)
+    let length = |text: &str| i32::try_from(text.len()).map_err(|_| QuantityError::Numeric);
+    Ok((number, length(&all)? - length(digits)? - length(fraction)?))
 }
 
 /// A magnitude times a power of two, capped as Kubernetes caps it.
-fn binary(mantissa: i128, exponent: i32, power: i32) -> Result<(i128, i32), QuantityError> {
-    let whole = mantissa / 10_i128.checked_pow(exponent.unsigned_abs()).ok_or(QuantityError::Numeric)?;
-    if whole.checked_mul(1 << power).is_none_or(|whole| whole > BINARY_LIMIT) {
-        return Ok((BINARY_LIMIT, 0));
+fn binary(mantissa: i128, tens: i32, power: i32) -> Result<(i128, i32), QuantityError> {
+    let factor = 10_i128.checked_pow(tens.unsigned_abs());
+    let product = mantissa.checked_mul(1 << power);
+    if tens >= 0 {
+        let product = match (product, factor) {
+            (Some(0), _) => Some(0),
+            (Some(product), Some(factor)) => product.checked_mul(factor),
+            (_, None) | (None, _) => None,
+        };
+        return Ok((product.map_or(BINARY_LIMIT, |product| product.min(BINARY_LIMIT)), 0));
     }
-    // Below the cap; a long fraction may still not fit.
-    let product = mantissa.checked_mul(1 << power).ok_or(QuantityError::Numeric)?;
-    let limit = 10_i128.checked_pow(exponent.unsigned_abs()).and_then(|factor| BINARY_LIMIT.checked_mul(factor));
-    if limit.is_some_and(|limit| product > limit) {
-        return Ok((BINARY_LIMIT, 0));
+    let factor = factor.ok_or(QuantityError::Numeric)?;
+    match product {
+        Some(product) if BINARY_LIMIT.checked_mul(factor).is_none_or(|limit| product <= limit) => {
+            Ok((product, tens))
+        }
+        Some(_) => Ok((BINARY_LIMIT, 0)),
+        // Far above the cap, or a fraction too long to be exact.
+        None if (mantissa / factor) >> (63 - power) > 0 => Ok((BINARY_LIMIT, 0)),
+        None => Err(QuantityError::Numeric),
     }
-    Ok((product, exponent))
 }
 
 fn whole_digits<'a>(parts: &Parts<'a>) -> &'a str {
