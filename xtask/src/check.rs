@@ -3,20 +3,43 @@
 use crate::{shell, tidy};
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    shell::step("formatting", || shell::run(&mut shell::cargo(&["fmt", "--all", "--check"])))?;
+    shell::step("formatting", || {
+        shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))
+    })?;
     shell::step("house rules", tidy::run)?;
     shell::step("lints", || {
         shell::run(&mut shell::cargo(&[
-            "clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings",
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
         ]))
     })?;
     shell::step("tests", || {
-        shell::run(&mut shell::cargo(&["test", "--quiet", "--workspace", "--exclude", "e2e", "--locked"]))
+        shell::run(&mut shell::cargo(&[
+            "test",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "e2e",
+            "--locked",
+        ]))
     })?;
     shell::step("docs", || {
         shell::run(
-            shell::cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items", "--locked"])
-                .env("RUSTDOCFLAGS", "-D warnings"),
+            shell::cargo(&[
+                "doc",
+                "--quiet",
+                "--workspace",
+                "--no-deps",
+                "--document-private-items",
+                "--locked",
+            ])
+            .env("RUSTDOCFLAGS", "-D warnings"),
         )
     })
 }

@@ -9,9 +9,24 @@ const WANTED: [(&str, &str, bool, &str); 7] = [
     ("rustc", "--version", true, "builds everything"),
     ("cc", "--version", true, "compiles aws-lc"),
     ("git", "--version", true, "lists the files that tidy reads"),
-    ("go", "version", false, "builds the real Kubernetes of the end-to-end tests and the bench"),
-    ("openssl", "version", false, "makes the real Kubernetes' certificates"),
-    ("curl", "--version", false, "asks the real Kubernetes whether it is ready"),
+    (
+        "go",
+        "version",
+        false,
+        "builds the real Kubernetes of the end-to-end tests and the bench",
+    ),
+    (
+        "openssl",
+        "version",
+        false,
+        "makes the real Kubernetes' certificates",
+    ),
+    (
+        "curl",
+        "--version",
+        false,
+        "asks the real Kubernetes whether it is ready",
+    ),
     ("bash", "--version", false, "runs the real Kubernetes' scripts"),
 ];
 

@@ -6,8 +6,14 @@ use std::process::Command;
 use crate::shell;
 
 /// What the tests run.
-const BINARIES: [&str; 6] =
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
+const BINARIES: [&str; 6] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+];
 
 /// Where the binaries and the state of the tests lie.
 pub(crate) fn directory() -> PathBuf {

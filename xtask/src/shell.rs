@@ -9,7 +9,10 @@ use anyhow::{Context as _, bail};
 
 /// The workspace's root.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+        .to_owned()
 }
 
 /// A line for people, on standard output. A closed pipe is no reason to fail.
@@ -40,7 +43,9 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs a command to its end; a failure is an error that shows the command.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {command:?}"))?;
     if !status.success() {
         bail!("{command:?} ended with {status}");
     }
@@ -49,16 +54,25 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 
 /// Runs a command and gives back what it printed.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.success() {
-        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{command:?} ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whether a program can be started.
 pub(crate) fn has(program: &str, argument: &str) -> bool {
-    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
+    Command::new(program)
+        .arg(argument)
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// Whether this is a run that may not skip anything.

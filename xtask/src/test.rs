@@ -14,13 +14,23 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let start = Instant::now();
     // The README's first command, as a newcomer's machine builds it.
     shell::step("build the release binary", || {
-        shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--locked", "--package", "tombolo"]))
+        shell::run(&mut shell::cargo(&[
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "--package",
+            "tombolo",
+        ]))
     })?;
     shell::step("the demo", demo)?;
     shell::step("check", check::run)?;
     shell::step("the small simulation with fresh seeds", simulate)?;
     real_kubernetes()?;
-    shell::say(&format!("all passed in {:.1} min", start.elapsed().as_secs_f64() / 60.0));
+    shell::say(&format!(
+        "all passed in {:.1} min",
+        start.elapsed().as_secs_f64() / 60.0
+    ));
     Ok(())
 }
 
@@ -40,7 +50,14 @@ fn demo() -> anyhow::Result<()> {
         shell::say(round);
         shell::run(
             Command::new(binary())
-                .args(["up", "--demo", "--exit-when-ready", "--listen", "127.0.0.1:0", "--data-dir"])
+                .args([
+                    "up",
+                    "--demo",
+                    "--exit-when-ready",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--data-dir",
+                ])
                 .arg(&directory),
         )?;
     }
@@ -48,7 +65,9 @@ fn demo() -> anyhow::Result<()> {
 }
 
 fn simulate() -> anyhow::Result<()> {
-    let first = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.as_secs());
+    let first = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(1, |elapsed| elapsed.as_secs());
     shell::run(Command::new(binary()).args([
         "sim",
         "--seed",
@@ -67,12 +86,23 @@ fn real_kubernetes() -> anyhow::Result<()> {
         return Ok(());
     }
     let directory = realkube::directory();
-    shell::step("build Kubernetes from its Go modules", || realkube::build(&directory))?;
+    shell::step("build Kubernetes from its Go modules", || {
+        realkube::build(&directory)
+    })?;
     shell::step("end to end on real Kubernetes", || {
         shell::run(
-            shell::cargo(&["test", "--quiet", "--package", "e2e", "--locked", "--", "--test-threads=1", "--nocapture"])
-                .env("TOMBOLO_REALKUBE", &directory)
-                .env("TOMBOLO_BINARY", binary()),
+            shell::cargo(&[
+                "test",
+                "--quiet",
+                "--package",
+                "e2e",
+                "--locked",
+                "--",
+                "--test-threads=1",
+                "--nocapture",
+            ])
+            .env("TOMBOLO_REALKUBE", &directory)
+            .env("TOMBOLO_BINARY", binary()),
         )
     })
 }
