@@ -9,6 +9,7 @@ mod config;
 mod credentials;
 pub mod deploy;
 mod error;
+pub mod fuzz;
 mod heartbeat;
 pub mod identity;
 mod leave;

@@ -47,6 +47,10 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     config.check()?;
+    let child = Child {
+        client: child.client.with_user_agent(names::AGENT),
+        ..child
+    };
     ensure_namespace(&child.client, &config.namespace).await;
     let mut election = ElectorConfig::new(config.namespace.clone(), names::AGENT, config.identity.clone());
     election.lease_duration = config.lease_duration;
@@ -216,7 +220,8 @@ impl Agent {
         let client = self
             .parent
             .connect(&bootstrap)
-            .map_err(Error::doing("connect to the parent"))?;
+            .map_err(Error::doing("connect to the parent"))?
+            .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
         let earlier = client

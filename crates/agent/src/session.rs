@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::tunnel::Dialer;
-use api::{clusters, labels};
+use api::{clusters, labels, names};
 use clock::Env;
 use kubeio::{Cache, CacheOptions, CancellationToken, Client};
 
@@ -41,7 +41,8 @@ impl Session {
         } = self;
         let parent = connector
             .connect(&membership.credential)
-            .map_err(Error::doing("connect to the parent"))?;
+            .map_err(Error::doing("connect to the parent"))?
+            .with_user_agent(names::AGENT);
         let managed = CacheOptions {
             namespace: Some(membership.namespace.clone()),
             label_selector: format!("{}={cluster_id}", labels::CLUSTER_ID),

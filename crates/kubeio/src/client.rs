@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use machinery::{ApiError, ApiResource};
 use serde_json::Value;
@@ -29,7 +29,11 @@ const WATCH_GRACE: Duration = Duration::from_secs(15);
 pub struct Client {
     transport: Transport,
     server: String,
+    user_agent: HeaderValue,
 }
+
+/// What a client calls itself unless told otherwise. Servers name field managers after it.
+const USER_AGENT: HeaderValue = HeaderValue::from_static("tombolo");
 
 /// A page of a list, or all of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,6 +59,7 @@ impl Client {
         Self {
             transport: Transport::service(service),
             server: String::new(),
+            user_agent: USER_AGENT,
         }
     }
 
@@ -100,6 +105,7 @@ impl Client {
         Ok(Self {
             transport: Transport::kube(config)?,
             server,
+            user_agent: USER_AGENT,
         })
     }
 
@@ -112,6 +118,14 @@ impl Client {
     #[must_use]
     pub fn with_server(mut self, server: impl Into<String>) -> Self {
         self.server = server.into();
+        self
+    }
+
+    /// The same client under another name of its own: servers show it in their logs, and as the manager of the fields
+    /// that it writes.
+    #[must_use]
+    pub fn with_user_agent(mut self, component: &'static str) -> Self {
+        self.user_agent = HeaderValue::from_static(component);
         self
     }
 
@@ -361,9 +375,8 @@ impl Client {
     /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
     pub async fn request(&self, request: Request<Vec<u8>>) -> Result<Response<Bytes>, Error> {
         let what = format!("{} {}", request.method(), request.uri().path());
-        let response = self
-            .send(&what, request.map(|body| Full::new(Bytes::from(body))))
-            .await?;
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let response = self.send(&what, request).await?;
         let (parts, body) = response.into_parts();
         let bytes = read(&what, body).await?;
         Ok(Response::from_parts(parts, bytes))
@@ -410,7 +423,11 @@ impl Client {
         Err(Error::Api(error))
     }
 
-    async fn send(&self, what: &str, request: Request<Full<Bytes>>) -> Result<Response<Body>, Error> {
+    async fn send(&self, what: &str, mut request: Request<Full<Bytes>>) -> Result<Response<Body>, Error> {
+        request
+            .headers_mut()
+            .entry(header::USER_AGENT)
+            .or_insert_with(|| self.user_agent.clone());
         match tokio::time::timeout(REQUEST_TIMEOUT, self.transport.send(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(source)) => Err(Error::Transport {

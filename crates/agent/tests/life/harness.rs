@@ -35,7 +35,19 @@ pub(crate) struct World {
     pub(crate) forbidden: Forbidden,
     agent_child: Client,
     connector: Arc<Connector>,
+    env: Env,
     servers_stop: CancellationToken,
+}
+
+/// Wall time that goes with the paused clock.
+#[derive(Debug)]
+struct Wall(tokio::time::Instant);
+
+impl clock::Clock for Wall {
+    fn now(&self) -> jiff::Timestamp {
+        let since = i64::try_from(self.0.elapsed().as_millis()).unwrap();
+        jiff::Timestamp::from_millisecond(1_800_000_000_000 + since).unwrap()
+    }
 }
 
 pub(crate) struct Agent {
@@ -85,8 +97,8 @@ impl ParentConnector for Connector {
     }
 }
 
-async fn server(stop: &CancellationToken) -> Arc<ApiServer> {
-    let env = Env::system();
+async fn server(env: &Env, stop: &CancellationToken) -> Arc<ApiServer> {
+    let env = env.clone();
     let disk = testkit::disk::SimDisk::new(1);
     let store = store::Store::open(
         Arc::new(disk),
@@ -96,8 +108,12 @@ async fn server(stop: &CancellationToken) -> Arc<ApiServer> {
     .unwrap();
     let config = apiserver::Config::new(store, env, Arc::new(apiserver::authz::AllowAll));
     let server = ApiServer::start(config).await.unwrap();
-    let (governed, shutdown) = (server.clone(), stop.clone());
-    tokio::spawn(async move { apiserver::controllers::govern(governed, None, shutdown).await });
+    let facts = apiserver::bootstrap_policy::Facts::default();
+    drop(
+        apiserver::controllers::govern(&server, facts, stop)
+            .await
+            .unwrap(),
+    );
     server
 }
 
@@ -108,7 +124,11 @@ pub(crate) fn namespace(name: &str) -> Value {
 impl World {
     pub(crate) async fn start() -> Self {
         let stop = CancellationToken::new();
-        let (parent_server, child_server) = (server(&stop).await, server(&stop).await);
+        let env = Env {
+            clock: Arc::new(Wall(tokio::time::Instant::now())),
+            ..Env::system()
+        };
+        let (parent_server, child_server) = (server(&env, &stop).await, server(&env, &stop).await);
         let parent = Client::from_service(parent_server.client_service(UserInfo::loopback()));
         let child = Client::from_service(child_server.client_service(UserInfo::loopback()));
         for crd in api::crds() {
@@ -138,6 +158,7 @@ impl World {
             config,
             tokens,
             forbidden,
+            env,
             servers_stop: stop,
         }
     }
@@ -149,10 +170,9 @@ impl World {
             dialer: Arc::new(tunnel::TcpDialer),
         };
         let (config, connector, shutdown) = (self.config.clone(), self.connector.clone(), stop.clone());
+        let env = self.env.clone();
         let task = tokio::spawn(async move {
-            agent::run(config, child, connector, Env::system(), shutdown)
-                .await
-                .unwrap();
+            agent::run(config, child, connector, env, shutdown).await.unwrap();
         });
         Agent { stop, task }
     }

@@ -115,6 +115,8 @@ async fn a_second_start_uses_what_was_kept_and_asks_for_nothing() {
         .await;
     agent.stop().await;
     world.tokens.lock().unwrap().remove(crate::harness::BOOTSTRAP);
+    // Times have seconds: the next report shall differ.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     let before = world
         .parent
         .get(&clusters::MANAGED_CLUSTERS, Some(NAMESPACE), "edge-7")
@@ -135,7 +137,10 @@ async fn a_second_start_uses_what_was_kept_and_asks_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_credential_that_is_not_good_any_more_leads_back_to_the_bootstrap_token() {
-    let (world, agent) = World::joined().await;
+    let mut world = World::start().await;
+    world.config.report_interval = std::time::Duration::from_secs(10);
+    let agent = world.agent();
+    world.approve("token-1").await;
     world
         .wait(
             &world.child,
