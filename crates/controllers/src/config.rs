@@ -47,6 +47,8 @@ pub struct Config {
     pub controllers: BTreeSet<Controller>,
     /// How many objects of one controller are worked on at a time. Default 10, at least 1.
     pub workers: usize,
+    /// Whether FeedInventories are made here (the gate `FeedInventory`); else somebody else makes them. Default true.
+    pub feed_inventory: bool,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
 }
@@ -56,6 +58,7 @@ impl Default for Config {
         Self {
             controllers: BTreeSet::from(Controller::ALL),
             workers: 10,
+            feed_inventory: true,
             election: None,
         }
     }

@@ -76,7 +76,7 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
     };
     let deployer = async {
         if on(Controller::Deployer) {
-            deployer::run(&shared, config.workers, stop).await;
+            deployer::run(&shared, config, stop).await;
         }
     };
     tokio::join!(approver, life_cycle, deployer);

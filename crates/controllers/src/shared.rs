@@ -30,6 +30,7 @@ impl Shared {
             (apps::HELM_RELEASES, CacheOptions::default()),
             (apps::GLOBALIZATIONS, CacheOptions::default()),
             (apps::LOCALIZATIONS, CacheOptions::default()),
+            (apps::FEED_INVENTORIES, CacheOptions::default()),
             (clusters::MANAGED_CLUSTERS, CacheOptions::default()),
             (clusters::REGISTRATION_REQUESTS, CacheOptions::default()),
             (kubernetes::NAMESPACES, CacheOptions::labels(dedicated)),

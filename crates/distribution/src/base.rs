@@ -9,6 +9,7 @@ use machinery::meta::{self, OwnerReference};
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
+use crate::division::{self, Division};
 use crate::feed::Feed;
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
@@ -69,6 +70,16 @@ pub fn plan(view: &View<'_>) -> Plan {
     let found: Vec<(&Feed, Option<Arc<Value>>)> =
         feeds.iter().map(|feed| (feed, (view.template)(feed))).collect();
     reference(view, &found, &mut plan);
+    if let Some(division) = view.overrides.division {
+        division::plan_localizations(base, division, view.overrides.localizations, &mut plan);
+        if let Division::Unknown { reason, why } = division {
+            if let Some(reason) = reason {
+                plan.push(Action::warning(base, reason, why.clone()));
+            }
+            plan.next = Next::Blocked(why.clone());
+            return plan;
+        }
+    }
     match templates(base, &found, &mut plan) {
         Ok(templates) => describe(view, &templates, &mut plan),
         Err(why) => plan.next = Next::Blocked(why),

@@ -45,6 +45,11 @@ fn set_base(world: &mut World, feeds: &[Value]) {
 }
 
 fn pass(world: &World) -> Plan {
+    pass_divided(world, &Division::Whole)
+}
+
+fn pass_divided(world: &World, division: &Division) -> Plan {
+    let localizations = world.list(&apps::LOCALIZATIONS);
     let mut index = FeedIndex::default();
     for template in world
         .list(&apps::MANIFESTS)
@@ -59,7 +64,11 @@ fn pass(world: &World) -> Plan {
         template: &|feed| index.get(feed).cloned(),
         descriptions: &world.labelled(&apps::DESCRIPTIONS, labels::CONFIG_UID, meta::uid(base)),
         referenced: &index.used_by(meta::uid(base)),
-        overrides: &Overrides::default(),
+        overrides: &Overrides {
+            localizations: &localizations,
+            division: Some(division),
+            ..Overrides::default()
+        },
     })
 }
 
@@ -204,6 +213,50 @@ fn waits_for_charts_to_be_found() {
     );
     assert_eq!(helm["spec"]["raw"], json!([""]));
     assert!(!pass(&world).writes());
+}
+
+#[test]
+fn divides_before_anything_goes_out() {
+    let mut world = World::default();
+    add_manifest(&mut world, "Deployment", "web");
+    let mut manifest = Value::clone(&world.list(&apps::MANIFESTS)[0]);
+    manifest["template"]["spec"] = json!({"replicas": 12});
+    world.put(&apps::MANIFESTS, manifest);
+    set_base(&mut world, &[feed("Deployment", "web")]);
+    let unknown = Division::Unknown {
+        reason: None,
+        why: "not yet".to_owned(),
+    };
+    world.apply(&pass_divided(&world, &unknown));
+    assert_eq!(world.list(&apps::DESCRIPTIONS), []);
+    let divided = |replicas| {
+        let share = division::Share {
+            feed: Feed::from_value(&feed("Deployment", "web")),
+            path: "/spec/replicas".to_owned(),
+            replicas,
+        };
+        Division::Shares(vec![share])
+    };
+    for replicas in [5, 7] {
+        world.apply(&pass_divided(&world, &divided(replicas)));
+        assert_eq!(
+            raw(&world.list(&apps::DESCRIPTIONS)[0])[0]["spec"]["replicas"],
+            replicas
+        );
+        assert!(!pass_divided(&world, &divided(replicas)).writes());
+        let localization = &world.list(&apps::LOCALIZATIONS)[0];
+        let value = localization["spec"]["overrides"][0]["value"].as_str().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(value).unwrap(),
+            json!([{"path": "/spec/replicas", "value": replicas, "op": "replace"}])
+        );
+    }
+    world.apply(&pass(&world));
+    assert_eq!(world.list(&apps::LOCALIZATIONS), []);
+    assert_eq!(
+        raw(&world.list(&apps::DESCRIPTIONS)[0])[0]["spec"]["replicas"],
+        12
+    );
 }
 
 #[test]

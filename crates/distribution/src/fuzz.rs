@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::overrides::Overrides;
-use crate::{FeedIndex, base, description, protection, status, subscription};
+use crate::{FeedIndex, base, description, division, inventory, protection, status, subscription};
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
 pub fn fuzz_plans(bytes: &[u8]) {
@@ -21,10 +21,12 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let namespace = machinery::meta::namespace(&a_base).to_owned();
     let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
     let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
+    let division = division::of(Some(&sub), Some(&a_base), &namespace);
     let overrides = Overrides {
         globalizations: &policies,
         localizations: &policies,
         clusters: &clusters,
+        division: Some(&division),
     };
     let plans = [
         subscription::plan(&subscription::View {
@@ -45,6 +47,11 @@ pub fn fuzz_plans(bytes: &[u8]) {
             description: &a_description,
             clusters: &clusters,
             releases: &bases,
+        }),
+        inventory::plan(&inventory::View {
+            subscription: &sub,
+            inventory: Some(&a_base),
+            template: &|feed| feeds.get(feed).cloned(),
         }),
         protection::plan(&protection::View {
             template: &template,

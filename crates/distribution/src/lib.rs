@@ -8,9 +8,11 @@
 pub mod action;
 pub mod base;
 pub mod description;
+pub mod division;
 pub mod feed;
 pub mod field;
 pub mod fuzz;
+pub mod inventory;
 pub mod labels;
 pub mod overrides;
 pub mod protection;

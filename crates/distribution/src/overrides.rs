@@ -10,6 +10,7 @@ use machinery::patch::{self, PatchError};
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
+use crate::division::{self, Division};
 use crate::feed::Feed;
 use crate::field;
 
@@ -27,6 +28,8 @@ pub struct Overrides<'a> {
     pub localizations: &'a [Arc<Value>],
     /// The ManagedClusters of the dedicated namespace.
     pub clusters: &'a [Arc<Value>],
+    /// How feeds are divided, `None` for not at all. It is applied last.
+    pub division: Option<&'a Division>,
 }
 
 /// Why overrides cannot be applied.
@@ -76,6 +79,11 @@ pub fn manifest(overrides: &Overrides<'_>, feed: &Feed, manifest: &Value) -> Res
                 change(&mut document, item, &value).map_err(|problem| error(policy, item, problem))?;
             }
         }
+    }
+    if let Some(share) = overrides.division.and_then(|division| division.share(feed))
+        && let Some(replicas) = document.pointer_mut(&share.path)
+    {
+        *replicas = json!(share.replicas);
     }
     strip(&mut document);
     Ok(document)
@@ -173,7 +181,9 @@ fn policies<'a>(overrides: &Overrides<'a>, feed: &Feed) -> Result<Vec<&'a Arc<Va
 
 fn sorted<'a>(policies: &'a [Arc<Value>], feed: &Feed) -> Vec<&'a Arc<Value>> {
     let concerns = |policy: &&Arc<Value>| {
-        !meta::is_deleting(policy) && Feed::from_value(&policy["spec"]["feed"]).is_same(feed)
+        !meta::is_deleting(policy)
+            && !division::is_made_here(policy)
+            && Feed::from_value(&policy["spec"]["feed"]).is_same(feed)
     };
     let mut policies: Vec<_> = policies.iter().filter(concerns).collect();
     policies.sort_by_key(|policy| {
@@ -318,11 +328,6 @@ fn merge_tables(document: &mut Value, value: &Value) {
             }
         }
     }
-}
-
-/// The text of a JSON patch that divides replicas.
-pub fn replicas_patch(path: &str, replicas: u32) -> String {
-    json!([{"path": path, "value": replicas, "op": "replace"}]).to_string()
 }
 
 #[cfg(test)]

@@ -236,6 +236,7 @@ fn orders_globalizations_before_localizations() {
         globalizations: &globalizations,
         localizations: &localizations,
         clusters: &clusters,
+        ..Overrides::default()
     };
     let changed = manifest(&overrides, &feed(), &json!({"template": {}})).unwrap();
     assert_eq!(changed, json!({"v": "l", "l": 1, "g": 1, "here": 1}));

@@ -15,6 +15,7 @@ use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
 use machinery::ApiResource;
 use runtime::CancellationToken;
 
+use crate::config::Config;
 use crate::deployer::indexes::Indexes;
 use crate::shared::Shared;
 
@@ -29,6 +30,8 @@ pub(crate) enum Job {
     Description(ObjectKey),
     /// A Subscription's status.
     Status(ObjectKey),
+    /// A Subscription's FeedInventory.
+    Inventory(ObjectKey),
     /// A Manifest's protection.
     Manifest(ObjectKey),
     /// A HelmChart's protection.
@@ -39,6 +42,7 @@ pub(crate) struct Deployer {
     shared: Arc<Shared>,
     indexes: Mutex<Indexes>,
     queue: Queue<Job>,
+    feed_inventory: bool,
 }
 
 impl Deployer {
@@ -48,7 +52,7 @@ impl Deployer {
 }
 
 /// Runs the group until the token is cancelled.
-pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
+pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &CancellationToken) {
     let options = QueueOptions {
         base: Duration::from_millis(20),
         max: Duration::from_secs(30),
@@ -57,6 +61,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         shared: Arc::clone(shared),
         indexes: Mutex::new(Indexes::new(shared)),
         queue: Queue::new(options),
+        feed_inventory: config.feed_inventory,
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {
@@ -68,13 +73,14 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         releases: subscribe(&apps::HELM_RELEASES),
         globalizations: subscribe(&apps::GLOBALIZATIONS),
         localizations: subscribe(&apps::LOCALIZATIONS),
+        inventories: subscribe(&apps::FEED_INVENTORIES),
         clusters: subscribe(&clusters::MANAGED_CLUSTERS),
         namespaces: subscribe(&kubernetes::NAMESPACES),
     };
     tokio::select! {
         biased;
         () = deployer.route(changes) => {}
-        () = deployer.queue.serve(workers, stop, |job| deployer.work(job)) => {}
+        () = deployer.queue.serve(config.workers, stop, |job| deployer.work(job)) => {}
     }
 }
 
@@ -88,6 +94,7 @@ struct Sources {
     releases: Changes,
     globalizations: Changes,
     localizations: Changes,
+    inventories: Changes,
     clusters: Changes,
     namespaces: Changes,
 }

@@ -26,6 +26,7 @@ impl Deployer {
                 change = sources.releases.next() => self.release(&change),
                 change = sources.globalizations.next() => self.policy(&change),
                 change = sources.localizations.next() => self.policy(&change),
+                change = sources.inventories.next() => self.inventory(&change),
                 change = sources.clusters.next() => self.cluster(&change),
                 change = sources.namespaces.next() => self.namespace(&change),
             }
@@ -43,6 +44,15 @@ impl Deployer {
         }) {
             self.queue.add(Job::Subscription(change.key.clone()));
             self.queue.add(Job::Status(change.key.clone()));
+            self.queue.add(Job::Inventory(change.key.clone()));
+        }
+        if differs(change, |it| {
+            (it["spec"]["schedulingStrategy"].clone(), binding(it))
+        }) {
+            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
+            for key in self.indexes().bases.keys(&[uid]) {
+                self.queue.add(Job::Base(key));
+            }
         }
         // A template that waits for the last of its users to go.
         let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
@@ -113,9 +123,27 @@ impl Deployer {
                 .filter_map(|it| Feed::of_template(it))
                 .map(|feed| feed_tie(&feed))
                 .collect();
-            for key in self.indexes().bases.keys(&feeds) {
+            let mut indexes = self.indexes();
+            for key in indexes.bases.keys(&feeds) {
                 self.queue.add(Job::Base(key));
             }
+            for key in indexes.subscriptions.keys(&feeds) {
+                self.queue.add(Job::Inventory(key));
+            }
+        }
+    }
+
+    fn inventory(&self, change: &Change) {
+        self.queue.add(Job::Inventory(change.key.clone()));
+        if !differs(change, |it| it["spec"].clone()) {
+            return;
+        }
+        let Some(subscription) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&change.key) else {
+            return;
+        };
+        let uid = Tie::Uid(meta::uid(&subscription).to_owned());
+        for key in self.indexes().bases.keys(&[uid]) {
+            self.queue.add(Job::Base(key));
         }
     }
 
@@ -129,7 +157,12 @@ impl Deployer {
 
     /// `ApplyNow` syncs whoever uses the feed; `ApplyLater`, the default, waits for another reason.
     fn policy(&self, change: &Change) {
-        if !differs(change, |it| (it["spec"].clone(), is_deleting(it))) {
+        let made_here = distribution::division::is_made_here(change.object());
+        if made_here && let Some(owner) = meta::controller(change.object()) {
+            self.queue
+                .add(Job::Base(ObjectKey::new(&*change.key.namespace, owner.name)));
+        }
+        if made_here || !differs(change, |it| (it["spec"].clone(), is_deleting(it))) {
             return;
         }
         let states = [&change.old, &change.new].into_iter().flatten();

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::{apps, clusters, kubernetes, labels, reasons};
+use distribution::division::Division;
 use distribution::overrides::Overrides;
-use distribution::{Feed, Next, base, description, protection, status, subscription};
+use distribution::{Feed, Next, base, description, division, inventory, protection, status, subscription};
 use kubeio::{ObjectKey, Outcome};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
@@ -20,6 +21,7 @@ impl Deployer {
             Job::Base(key) => self.sync_base(&key).await,
             Job::Description(key) => self.sync_description(&key).await,
             Job::Status(key) => self.sync_status(&key).await,
+            Job::Inventory(key) => self.sync_inventory(&key).await,
             Job::Manifest(key) => self.protect(&apps::MANIFESTS, &key).await,
             Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
         }
@@ -62,13 +64,24 @@ impl Deployer {
             return Outcome::Done;
         };
         let uid = meta::uid(&object);
-        let (descriptions, referenced, templates) = {
+        let owner = meta::label(&object, labels::SUBSCRIPTION_UID);
+        let (descriptions, referenced, templates, subscription) = {
             let mut indexes = self.indexes();
             (
                 indexes.descriptions.find(&Tie::Uid(uid.to_owned())),
                 indexes.templates().used_by(uid),
                 indexes.templates_of(&Feed::all_of(&object)),
+                owner.and_then(|uid| indexes.subscriptions.find(&Tie::Uid(uid.to_owned())).pop()),
             )
+        };
+        let inventory = subscription.as_ref().and_then(|it| {
+            let key = ObjectKey::of(it);
+            self.shared.cache(&apps::FEED_INVENTORIES).get_key(&key)
+        });
+        // A Base that nobody subscribed to, such as a hand-made one, is whole.
+        let division = match owner {
+            Some(_) => division::of(subscription.as_deref(), inventory.as_deref(), &key.namespace),
+            None => Division::Whole,
         };
         let globalizations = self.shared.cache(&apps::GLOBALIZATIONS).list();
         let localizations = self
@@ -93,6 +106,7 @@ impl Deployer {
                 globalizations: &globalizations,
                 localizations: &localizations,
                 clusters: &clusters,
+                division: Some(&division),
             },
         });
         self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)
@@ -139,6 +153,29 @@ impl Deployer {
             },
         });
         self.finish(&object, reasons::FAILED_AGGREGATE_STATUS, plan).await
+    }
+
+    async fn sync_inventory(&self, key: &ObjectKey) -> Outcome {
+        let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
+            return Outcome::Done;
+        };
+        if !self.feed_inventory {
+            return Outcome::Done;
+        }
+        let templates = self.indexes().templates_of(&Feed::all_of(&object));
+        let have = self.shared.cache(&apps::FEED_INVENTORIES).get_key(key);
+        let plan = inventory::plan(&inventory::View {
+            subscription: &object,
+            inventory: have.as_deref(),
+            template: &|feed| {
+                templates
+                    .iter()
+                    .find(|(it, _)| it == feed)
+                    .and_then(|(_, template)| template.clone())
+            },
+        });
+        self.finish(&object, reasons::FEED_INVENTORY_NOT_SYNCED, plan)
+            .await
     }
 
     async fn protect(&self, resource: &ApiResource, key: &ObjectKey) -> Outcome {

@@ -227,7 +227,7 @@ impl Fleet {
         .await
     }
 
-    async fn change(
+    pub(crate) async fn change(
         &self,
         resource: &ApiResource,
         namespace: &str,
@@ -388,4 +388,14 @@ async fn fill_tokens(client: Client, stop: CancellationToken) {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// The replicas of a Description's first object.
+pub(crate) fn replicas(description: &Value) -> i64 {
+    use base64::Engine as _;
+    let raw = description["spec"]["raw"][0].as_str().unwrap();
+    let object = base64::engine::general_purpose::STANDARD.decode(raw).unwrap();
+    serde_json::from_slice::<Value>(&object).unwrap()["spec"]["replicas"]
+        .as_i64()
+        .unwrap()
 }

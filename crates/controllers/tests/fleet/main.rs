@@ -221,3 +221,62 @@ async fn redoes_nothing_after_a_restart() {
     assert_eq!(fleet.revisions().await, before);
     fleet.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn sends_each_cluster_its_share_only() {
+    let mut fleet = Fleet::start().await;
+    let homes = [fleet.join("edge-7").await, fleet.join("edge-8").await];
+    fleet.manifest("apps/v1", "Deployment", "foo", "web").await;
+    let patch = json!({"template": {"spec": {"replicas": 12}}});
+    fleet
+        .change(
+            &apps::MANIFESTS,
+            "clusternet-reserved",
+            "deployments.foo.web",
+            None,
+            &patch,
+        )
+        .await;
+    let feed = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "foo", "name": "web"});
+    let subscription = json!({"metadata": {"name": "app"}, "spec": {"schedulingStrategy": "Dividing",
+        "dividingScheduling": {"type": "Static"}, "subscribers": [{"clusterAffinity": {}, "weight": 1}], "feeds": [feed]}});
+    fleet
+        .create(&apps::SUBSCRIPTIONS, Some("default"), &subscription)
+        .await;
+    let inventory = fleet.await_one(&apps::FEED_INVENTORIES, "default").await;
+    assert_eq!(inventory["spec"]["feeds"][0]["desiredReplicas"], 12);
+    let bound: Vec<String> = homes
+        .iter()
+        .zip(["edge-7", "edge-8"])
+        .map(|(home, name)| format!("{home}/{name}"))
+        .collect();
+    for shares in [[4, 8], [9, 3]] {
+        let status = json!({"bindingClusters": bound, "replicas": {"apps/v1/Deployment/foo/web": shares}});
+        fleet
+            .change(
+                &apps::SUBSCRIPTIONS,
+                "default",
+                "app",
+                Some("status"),
+                &json!({"status": status}),
+            )
+            .await;
+        for (home, share) in homes.iter().zip(shares) {
+            let mut seen = Vec::new();
+            while seen.last() != Some(&share) {
+                seen.push(harness::replicas(
+                    &fleet.await_one(&apps::DESCRIPTIONS, home).await,
+                ));
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            assert!(!seen.contains(&12), "the full count never goes out");
+            let localization = fleet.await_one(&apps::LOCALIZATIONS, home).await;
+            let value = localization["spec"]["overrides"][0]["value"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            assert!(value.contains(&share.to_string()), "{value}");
+        }
+    }
+    fleet.stop().await;
+}
