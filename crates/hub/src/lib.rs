@@ -11,6 +11,7 @@ pub mod config;
 mod error;
 pub mod proxy;
 mod respond;
+pub mod shadow;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use config::{Config, ConfigError};
 pub use error::Error;
 
 use crate::proxy::Proxy;
+use crate::shadow::Shadow;
 
 /// The hub. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub struct Hub {
     config: Arc<Config>,
     registry: Registry,
     proxy: Arc<Proxy>,
+    shadow: Arc<Shadow>,
     shutdown: CancellationToken,
 }
 
@@ -47,20 +50,30 @@ impl Hub {
     /// A hub that reads and writes the parent with `client`. Its tasks end with `shutdown`. Needs a Tokio runtime.
     pub fn new(client: Client, env: Env, config: Config, shutdown: CancellationToken) -> Self {
         let config = Arc::new(config);
-        let registry = Registry::new(env, config.tunnel.clone());
-        let clusters = proxy::Clusters::start(client, shutdown.clone());
+        let registry = Registry::new(env.clone(), config.tunnel.clone());
+        let clusters = proxy::Clusters::start(client.clone(), shutdown.clone());
         let proxy = Proxy::new(Arc::clone(&config), registry.clone(), clusters, shutdown.clone());
+        let shadow = Shadow::new(client, env, Arc::clone(&config), shutdown.clone());
         Self {
             config,
             registry,
             proxy: Arc::new(proxy),
+            shadow: Arc::new(shadow),
             shutdown,
         }
     }
 
-    /// The groups to plug into an API server (`ApiServer::add_group`), as far as they are switched on.
+    /// The groups to plug into an API server (`ApiServer::add_group`). One that is switched off answers 503 and says so.
     pub fn groups(&self) -> Vec<Arc<dyn GroupHandler>> {
-        vec![Arc::clone(&self.proxy) as Arc<dyn GroupHandler>]
+        vec![
+            Arc::clone(&self.proxy) as Arc<dyn GroupHandler>,
+            Arc::clone(&self.shadow) as Arc<dyn GroupHandler>,
+        ]
+    }
+
+    /// The shadow API.
+    pub fn shadow(&self) -> &Arc<Shadow> {
+        &self.shadow
     }
 
     /// The tunnels: a simulation hands its agents' pipes to it.

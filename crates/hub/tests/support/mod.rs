@@ -140,7 +140,9 @@ pub(crate) async fn call(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Full::<Bytes>::from(body.to_owned())).expect("good parts");
+    let request = request
+        .body(Full::<Bytes>::from(body.to_owned()))
+        .expect("good parts");
     let response = sender.send_request(request).await.expect("an answer");
     let status = response.status();
     let bytes = response

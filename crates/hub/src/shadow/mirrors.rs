@@ -1,0 +1,266 @@
+//! Which kinds of the parent the shadow API shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use api::kubernetes::CUSTOM_RESOURCE_DEFINITIONS;
+use kubeio::{Cache, CacheOptions, Client, Discovered};
+use machinery::ApiResource;
+use runtime::CancellationToken;
+use serde_json::{Value, json};
+
+/// Between two looks at the parent when nothing happens.
+const REFRESH: Duration = Duration::from_secs(60);
+
+/// After the first look failed.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// After a definition changed: the parent serves it a moment later.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// One kind that is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mirror {
+    pub(crate) resource: ApiResource,
+    pub(crate) has_scale: bool,
+}
+
+type Table = BTreeMap<String, Mirror>;
+
+/// The kinds that are shown, by plural.
+pub(crate) struct Mirrors {
+    client: Client,
+    table: RwLock<Arc<Table>>,
+    /// What was logged as left out.
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Mirrors {
+    /// Looks at the parent now and then, and when a custom resource definition changes.
+    pub(crate) fn start(client: Client, shutdown: CancellationToken) -> Arc<Self> {
+        let mirrors = Arc::new(Self {
+            client: client.clone(),
+            table: RwLock::default(),
+            told: Mutex::default(),
+        });
+        let running = Arc::clone(&mirrors);
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = running.follow(client) => {}
+            }
+        });
+        mirrors
+    }
+
+    async fn follow(&self, client: Client) {
+        // Only that something changed is of interest, not what.
+        let project = |object: Value| {
+            json!({"metadata": {
+                "name": object["metadata"]["name"], "resourceVersion": object["metadata"]["resourceVersion"],
+            }})
+        };
+        let options = CacheOptions {
+            project,
+            ..CacheOptions::default()
+        };
+        let cache = Cache::start(client, CUSTOM_RESOURCE_DEFINITIONS, options);
+        let mut changes = cache.subscribe();
+        loop {
+            let wait = if self.refresh().await { REFRESH } else { RETRY };
+            if tokio::time::timeout(wait, changes.next()).await.is_ok() {
+                tokio::time::sleep(SETTLE).await;
+                while changes.try_next().is_some() {}
+            }
+        }
+    }
+
+    /// Reads the parent's discovery; says whether it could.
+    pub(crate) async fn refresh(&self) -> bool {
+        let discovery = match self.client.discover().await {
+            Ok(discovery) => discovery,
+            Err(error) => {
+                tracing::warn!(error = %runtime::Chain(&error), "the parent's kinds cannot be read");
+                return false;
+            }
+        };
+        let Selected { mut table, lone } = select(&discovery.resources);
+        if !discovery.failed.is_empty() {
+            // A group whose server is away keeps what was known of it.
+            for (plural, mirror) in self.table().iter() {
+                if discovery.failed.contains(&mirror.resource.api_version()) {
+                    table.entry(plural.clone()).or_insert_with(|| mirror.clone());
+                }
+            }
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for group_version in lone {
+            if told.insert(group_version.clone()) {
+                tracing::info!(
+                    group_version,
+                    "resources without their own reads are not shadowed"
+                );
+            }
+        }
+        drop(told);
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        true
+    }
+
+    pub(crate) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A kind by its plural; asks the parent once more if it is not known.
+    pub(crate) async fn find(&self, plural: &str) -> Option<Mirror> {
+        if let Some(mirror) = self.table().get(plural) {
+            return Some(mirror.clone());
+        }
+        self.refresh().await;
+        self.table().get(plural).cloned()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Selected {
+    table: Table,
+    /// Group versions with something that cannot be shown.
+    lone: BTreeSet<String>,
+}
+
+/// Picks, for each plural, the first that can be shown: discovery has preferred groups and versions first.
+fn select(resources: &[Discovered]) -> Selected {
+    let mut selected = Selected::default();
+    for found in resources {
+        let resource = &found.resource;
+        if is_skipped(&resource.group) {
+            continue;
+        }
+        let has = |verb: &str| found.verbs.iter().any(|candidate| candidate == verb);
+        if resource.plural.contains('/') || resource.kind.is_empty() || !has("get") || !has("create") {
+            if !has("create") || resource.kind.is_empty() {
+                selected.lone.insert(resource.api_version());
+            }
+            continue;
+        }
+        selected
+            .table
+            .entry(resource.plural.to_string())
+            .or_insert_with(|| Mirror {
+                resource: resource.clone(),
+                has_scale: found
+                    .subresources
+                    .iter()
+                    .any(|subresource| subresource == "scale"),
+            });
+    }
+    selected
+}
+
+/// Groups that are not shown: ours, measurements, and the parent's own API registrations.
+fn is_skipped(group: &str) -> bool {
+    group.ends_with(".clusternet.io")
+        || matches!(
+            group,
+            "shadow" | "metrics.k8s.io" | "custom.metrics.k8s.io" | "apiregistration.k8s.io"
+        )
+}
+
+/// The `APIResourceList`. Short names are left out: kubectl warns of every one that two groups share.
+pub(crate) fn discovery(table: &Table) -> Value {
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    let mut resources = Vec::new();
+    for mirror in table.values() {
+        let resource = &mirror.resource;
+        resources.push(json!({
+            "name": resource.plural, "singularName": resource.kind.to_lowercase(), "namespaced": resource.namespaced,
+            "group": resource.group, "version": resource.version, "kind": resource.kind, "verbs": verbs,
+            "categories": ["clusternet.shadow"],
+        }));
+        if mirror.has_scale {
+            resources.push(json!({
+                "name": format!("{}/scale", resource.plural), "singularName": "", "namespaced": resource.namespaced,
+                "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"],
+            }));
+        }
+    }
+    json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "shadow/v1alpha1", "resources": resources,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+    ) -> Discovered {
+        let verbs = if kind.ends_with("Review") {
+            vec!["create"]
+        } else {
+            vec!["create", "get", "list"]
+        };
+        Discovered {
+            resource: ApiResource::namespaced(group, version, plural, kind),
+            verbs: verbs.into_iter().map(str::to_owned).collect(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            subresources: vec!["scale".to_owned()],
+        }
+    }
+
+    #[test]
+    fn shows_the_preferred_of_equal_plurals_and_skips_groups() {
+        let selected = select(&[
+            found("networking.k8s.io", "v1", "ingresses", "Ingress"),
+            found("extensions", "v1beta1", "ingresses", "Ingress"),
+            found("apps", "v1", "deployments", "Deployment"),
+            found("apps", "v1beta1", "deployments", "Deployment"),
+            found("apps.clusternet.io", "v1alpha1", "subscriptions", "Subscription"),
+            found("metrics.k8s.io", "v1beta1", "pods", "PodMetrics"),
+            found("shadow", "v1alpha1", "pods", "Pod"),
+            found(
+                "authorization.k8s.io",
+                "v1",
+                "subjectaccessreviews",
+                "SubjectAccessReview",
+            ),
+        ]);
+        let shown: Vec<String> = selected
+            .table
+            .values()
+            .map(|mirror| format!("{} {}", mirror.resource.plural, mirror.resource.api_version()))
+            .collect();
+        assert_eq!(shown, ["deployments apps/v1", "ingresses networking.k8s.io/v1"]);
+        let list = discovery(&selected.table);
+        assert_eq!(list["resources"][1]["name"], "deployments/scale");
+        assert!(list["resources"][0].get("shortNames").is_none());
+    }
+
+    #[test]
+    fn d3_a_group_with_only_subresources_does_no_harm() {
+        let mut lone = found("subresources.example.io", "v1", "machines", "");
+        lone.verbs.clear();
+        let selected = select(&[lone, found("example.io", "v1", "machines", "Machine")]);
+        assert_eq!(selected.table["machines"].resource.api_version(), "example.io/v1");
+        assert_eq!(
+            selected.lone.into_iter().collect::<Vec<_>>(),
+            ["subresources.example.io/v1"]
+        );
+    }
+}

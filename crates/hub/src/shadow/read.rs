@@ -1,0 +1,162 @@
+//! Getting and listing templates.
+
+use api::labels::{CONFIG_GROUP, CONFIG_KIND, CONFIG_NAME, CONFIG_NAMESPACE};
+use apiserver::Body;
+use http::{Response, StatusCode};
+use machinery::selector::{FieldOp, FieldSelector, LabelSelector};
+use machinery::table;
+use machinery::{ApiError, ApiResource};
+use serde_json::{Value, json};
+
+use super::output::{self, Form};
+use super::parent::Parameters;
+use super::template::{label_value, to_object};
+use super::{Call, Shadow};
+use crate::respond;
+
+impl Shadow {
+    pub(super) async fn get(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let object = to_object(&self.manifest(call).await?);
+        Ok(output::object(call.form, StatusCode::OK, &object, self.env.now()))
+    }
+
+    pub(super) async fn list(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let list = self.read_list(call).await?;
+        let items: Vec<Value> = items(&list).iter().map(to_object).collect();
+        self.present_list(call, items, list["metadata"].clone())
+    }
+
+    pub(super) fn empty_list(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        self.present_list(call, Vec::new(), json!({"resourceVersion": "1"}))
+    }
+
+    pub(super) async fn read_list(&self, call: &Call<'_>) -> Result<Value, ApiError> {
+        let parameters = ["limit", "continue", "resourceVersion", "resourceVersionMatch"]
+            .into_iter()
+            .fold(Parameters::default(), |all, key| {
+                all.add(key, call.query.get(key).unwrap_or_default())
+            })
+            .add("labelSelector", &selector(call)?);
+        self.parent
+            .list_manifests(parameters)
+            .await
+            .map_err(|error| call.translate(error, ""))
+    }
+
+    pub(super) fn present_list(
+        &self,
+        call: &Call<'_>,
+        items: Vec<Value>,
+        metadata: Value,
+    ) -> Result<Response<Body>, ApiError> {
+        let resource = call.resource();
+        let metadata = json!({
+            "resourceVersion": metadata["resourceVersion"],
+            "continue": metadata["continue"].as_str().unwrap_or_default(),
+        });
+        let list = match call.form {
+            Form::Object | Form::Protobuf => json!({
+                "apiVersion": resource.api_version(), "kind": format!("{}List", resource.kind),
+                "metadata": metadata, "items": items,
+            }),
+            Form::Table => {
+                let include = output::include(&call.query)?;
+                table::table(
+                    &output::columns(),
+                    &items,
+                    metadata,
+                    true,
+                    include,
+                    self.env.now(),
+                )
+            }
+            Form::Metadata => {
+                let items: Vec<Value> = items.iter().map(table::partial_metadata).collect();
+                json!({
+                    "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                    "metadata": metadata, "items": items,
+                })
+            }
+        };
+        if call.form == Form::Protobuf {
+            return Ok(output::object(
+                Form::Protobuf,
+                StatusCode::OK,
+                &list,
+                self.env.now(),
+            ));
+        }
+        Ok(respond::json(StatusCode::OK, &list))
+    }
+}
+
+pub(super) fn items(list: &Value) -> &[Value] {
+    list["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The label selector over Manifests that says what a request selects.
+pub(super) fn selector(call: &Call<'_>) -> Result<String, ApiError> {
+    let labels = call.query.get("labelSelector").unwrap_or_default();
+    let fields = call.query.get("fieldSelector").unwrap_or_default();
+    select(call.resource(), call.namespace(), labels, fields)
+}
+
+fn select(resource: &ApiResource, namespace: &str, labels: &str, fields: &str) -> Result<String, ApiError> {
+    LabelSelector::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let fields = FieldSelector::parse(fields).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut terms = vec![
+        format!("{CONFIG_KIND}={}", resource.kind),
+        format!("{CONFIG_GROUP}={}", resource.group),
+    ];
+    if !namespace.is_empty() {
+        terms.push(format!("{CONFIG_NAMESPACE}={}", label_value(namespace)));
+    }
+    for requirement in fields.requirements() {
+        let label = match requirement.path.as_str() {
+            "metadata.name" => CONFIG_NAME,
+            "metadata.namespace" => CONFIG_NAMESPACE,
+            other => {
+                return Err(ApiError::bad_request(format!(
+                    "field label not supported: {other}: templates select metadata.name and metadata.namespace"
+                )));
+            }
+        };
+        let op = match requirement.op {
+            FieldOp::Eq => "=",
+            FieldOp::NotEq => "!=",
+        };
+        terms.push(format!("{label}{op}{}", label_value(&requirement.value)));
+    }
+    if !labels.trim().is_empty() {
+        terms.push(labels.trim().to_owned());
+    }
+    Ok(terms.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_names_kind_and_group() {
+        let deployments = ApiResource::namespaced("apps", "v1", "deployments", "Deployment");
+        let check = |namespace: &str, labels: &str, fields: &str, rest: &str| {
+            let expected = format!(
+                "apps.clusternet.io/config.kind=Deployment,apps.clusternet.io/config.group=apps{rest}"
+            );
+            assert_eq!(select(&deployments, namespace, labels, fields), Ok(expected));
+        };
+        check("", "", "", "");
+        check("shop", "", "", ",apps.clusternet.io/config.namespace=shop");
+        check("", "a in (b,c),!d", "", ",a in (b,c),!d");
+        check("", "", "metadata.name=web", ",apps.clusternet.io/config.name=web");
+        check(
+            "",
+            "",
+            "metadata.namespace!=shop",
+            ",apps.clusternet.io/config.namespace!=shop",
+        );
+        assert_eq!(select(&deployments, "", "", "spec.x=1").unwrap_err().code, 400);
+        assert_eq!(select(&deployments, "", "a in (", "").unwrap_err().code, 400);
+    }
+}
