@@ -1,9 +1,10 @@
-//! Patches, quantities and selectors against what Kubernetes' own packages answered for random input, recorded from
-//! k8s.io/apimachinery v0.34.0 (`tests/data/*.jsonl`, one case a line). `RECORDINGS` may name a folder with larger
+//! Patches, quantities, selectors and schemas against what Kubernetes' own packages answered for random input, recorded from
+//! k8s.io/apimachinery and apiextensions-apiserver v0.34.0 (`tests/data/*.jsonl`, one case a line). `RECORDINGS` may name a folder with larger
 //! recordings of the same names.
 
 use machinery::patch::{json_merge_diff, json_patch, merge_patch, strategic_diff, strategic_merge};
 use machinery::quantity::Quantity;
+use machinery::schema::Schema;
 use machinery::selector::{FieldSelector, LabelSelector};
 use machinery::{Gvk, builtin};
 use serde_json::Value;
@@ -158,5 +159,28 @@ fn field_selectors() {
             (Err(error), Some(want)) => vec![(error.to_string(), want.to_owned())],
             (Err(error), None) => vec![(error.to_string(), case[2].as_str().expect("a text").to_owned())],
         }
+    });
+}
+
+#[test]
+fn schemas() {
+    check("schemas", include_str!("data/schemas.jsonl"), |case| {
+        let schema = Schema::from_openapi(&case["schema"]).expect("a schema");
+        let mut object = case["object"].clone();
+        let unknown = schema.prune(&mut object);
+        let want: Vec<String> = serde_json::from_value(case["unknown"].clone()).unwrap_or_default();
+        schema.fill_defaults(&mut object);
+        let mut problems: Vec<String> = schema
+            .validate(&object)
+            .into_iter()
+            .map(|cause| format!("{} | {}: {}", cause.reason, cause.field, cause.message))
+            .collect();
+        problems.sort();
+        let recorded: Vec<String> = serde_json::from_value(case["errors"].clone()).expect("texts");
+        vec![
+            (unknown.join("\n"), want.join("\n")),
+            (object.to_string(), case["defaulted"].to_string()),
+            (problems.join("\n"), recorded.join("\n")),
+        ]
     });
 }

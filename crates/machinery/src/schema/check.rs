@@ -1,6 +1,6 @@
 //! Checking a value against a schema, with Kubernetes' messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +8,17 @@ use super::{Additional, Kind, Link, ListType, Rules, Schema, formats};
 use crate::{Cause, field, names};
 
 impl Schema {
-    /// Everything that is wrong with an object: types, rules, embedded resources and duplicates in lists, in the
-    /// order of the fields. `metadata` of the object itself is not looked into beyond the schema.
+    /// Everything that is wrong with an object: types and rules in the order of the fields, then embedded
+    /// resources, then duplicates in lists. `metadata` of the object itself is not looked into beyond the schema.
     pub fn validate(&self, object: &Value) -> Vec<Cause> {
         let mut report = check(object, self, "");
-        if report.causes.is_empty() {
-            embedded(object, self, "", &mut report.causes);
-            list_types(object, self, "", &mut report.causes);
-        }
+        // Alternatives often find the same fault again.
+        let mut seen = BTreeSet::new();
+        let mut causes = std::mem::take(&mut report.causes);
+        causes.retain(|cause| seen.insert((cause.field.clone(), cause.message.clone())));
+        report.causes = causes;
+        embedded(object, self, "", &mut report.causes);
+        list_types(object, self, "", &mut report.causes);
         report.causes
     }
 }
@@ -400,8 +403,17 @@ fn embedded_resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Caus
 fn list_types(value: &Value, schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
     if let Value::Array(items) = value {
         match schema.list_type {
-            Some(ListType::Set) => duplicates(items, path, causes, |item| item.clone()),
-            Some(ListType::Map) => duplicates(items, path, causes, |item| list_map_key(item, schema)),
+            Some(ListType::Set) => duplicates(items, path, causes, Value::clone),
+            Some(ListType::Map) => {
+                let stray = |item: &Value| !item.is_object() && !item.is_null();
+                match items.iter().position(stray) {
+                    Some(index) => {
+                        let detail = "must be an object for an array of list-type map";
+                        causes.push(Cause::invalid(&format!("{path}[{index}]"), &items[index], detail));
+                    }
+                    None => duplicates(items, path, causes, |item| list_map_key(item, schema)),
+                }
+            }
             Some(ListType::Atomic) | None => {}
         }
     }
@@ -412,6 +424,9 @@ fn list_types(value: &Value, schema: &Schema, path: &str, causes: &mut Vec<Cause
 
 /// The key fields of a list's item, defaults filled in.
 fn list_map_key(item: &Value, schema: &Schema) -> Value {
+    if item.is_null() {
+        return Value::Object(Map::new());
+    }
     let node = schema.item();
     schema
         .list_map_keys
@@ -425,11 +440,14 @@ fn list_map_key(item: &Value, schema: &Schema) -> Value {
         .into()
 }
 
+/// Reports each value that comes again, once.
 fn duplicates(items: &[Value], path: &str, causes: &mut Vec<Cause>, key: impl Fn(&Value) -> Value) {
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
         let key = key(item);
-        if !seen.insert(key.to_string()) {
+        let times = seen.entry(key.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
             causes.push(Cause::duplicate(&format!("{path}[{index}]"), &key));
         }
     }

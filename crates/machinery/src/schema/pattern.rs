@@ -20,8 +20,13 @@ impl Pattern {
     /// # Errors
     /// What is wrong with it, in one line.
     pub fn new(text: &str) -> Result<Self, String> {
+        Self::sized(text, SIZE_LIMIT)
+    }
+
+    /// The same with another limit of memory, in bytes.
+    pub(super) fn sized(text: &str, limit: usize) -> Result<Self, String> {
         RegexBuilder::new(&translate(text))
-            .size_limit(SIZE_LIMIT)
+            .size_limit(limit)
             .nest_limit(64)
             .build()
             .map(|regex| Self {
