@@ -1,6 +1,7 @@
 //! What an agent does while the parent knows it: report, publish, deploy, keep the tunnel.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::tunnel::Dialer;
 use api::{clusters, labels, names};
@@ -15,6 +16,9 @@ use crate::heartbeat::{End, Heartbeat};
 use crate::parent::ParentConnector;
 use crate::registration::Membership;
 use crate::tunnel;
+
+/// How long what is under way may take once the session is over.
+const FINISH: Duration = Duration::from_secs(4);
 
 /// One session.
 pub(crate) struct Session {
@@ -104,8 +108,10 @@ impl Session {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => {
-                // What is under way is finished.
-                deploying.await;
+                // What is under way is finished, unless that takes longer than another may wait for the lead.
+                if tokio::time::timeout(FINISH, deploying).await.is_err() {
+                    tracing::warn!("a description was left in the middle; the next leader takes it up");
+                }
                 Ok(None)
             }
             end = heartbeat.run() => Ok(Some(end)),

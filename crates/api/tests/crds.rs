@@ -40,6 +40,7 @@ fn ours_hold_every_fact_of_theirs() {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn tables_are_current() {
     let shared = std::env::var_os("TOMBOLO_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),

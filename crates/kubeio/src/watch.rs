@@ -163,10 +163,9 @@ impl WatchStream {
                 return None;
             }
             let frame = match self.deadline {
-                Some(deadline) => match tokio::time::timeout_at(deadline, self.body.frame()).await {
-                    Ok(frame) => frame,
-                    Err(_) => None,
-                },
+                Some(deadline) => tokio::time::timeout_at(deadline, self.body.frame())
+                    .await
+                    .unwrap_or_default(),
                 None => self.body.frame().await,
             };
             match frame {

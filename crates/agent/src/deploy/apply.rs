@@ -80,7 +80,13 @@ impl Applier {
                         Err(error) => return (None, problem("get", &error)),
                     }
                 }
-                Err(error) => return (None, problem("create", &error)),
+                Err(error) => {
+                    if error.is_not_found() {
+                        // Its namespace is missing, or its kind went: then discovery says so next time.
+                        self.mapper.forget(&id.kind);
+                    }
+                    return (None, problem("create", &error));
+                }
             }
         }
         let (patch, body) = match plan::step(desired, live.as_ref(), is_there) {

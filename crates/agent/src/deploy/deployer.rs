@@ -388,14 +388,14 @@ impl Deployer {
                 observed.push(Observed { id, live: None });
                 continue;
             };
-            let live = match self.applier.watches.get(&id) {
-                Some(live) => live.as_deref().cloned(),
+            let seen = self.applier.watches.get(&id);
+            blind |= seen.is_none();
+            let live = match seen.flatten() {
+                Some(live) => Some((*live).clone()),
+                // Not in sight, or without the label that the watch goes by.
                 None => {
-                    blind = true;
-                    self.parts
-                        .child
-                        .get_opt(&resource, id.key.namespace(), &id.key.name)
-                        .await?
+                    let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
+                    self.parts.child.get_opt(&resource, namespace, name).await?
                 }
             };
             resources.insert(id.kind.clone(), resource);

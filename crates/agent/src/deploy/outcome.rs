@@ -260,11 +260,8 @@ pub fn status_patch(description: &Value, status: Value) -> Option<Value> {
 }
 
 fn empty_as_null(value: &Value) -> &Value {
-    match value {
-        Value::String(text) if text.is_empty() => &Value::Null,
-        Value::Array(list) if list.is_empty() => &Value::Null,
-        other => other,
-    }
+    let empty = value.as_str().is_some_and(str::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+    if empty { &Value::Null } else { value }
 }
 
 #[cfg(test)]

@@ -111,7 +111,6 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         // The cast is exact: the value is whole and small.
-        #[allow(clippy::cast_possible_truncation)]
         return json!(value as i64);
     }
     json!(value)

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    account_subject, binding, cluster_binding, cluster_role, named_rule, namespace, role, rule, service_account,
+    account_subject, binding, cluster_binding, cluster_role, named_rule, namespace, role, rule,
+    service_account,
 };
 use crate::names::{AGENT, APP_DEPLOYER, SYSTEM_NAMESPACE};
 
@@ -21,7 +22,10 @@ pub struct Kinds {
 
 impl Kinds {
     fn of(group: &str, resources: &[&str]) -> Self {
-        Self { group: group.to_owned(), resources: resources.iter().map(|name| (*name).to_owned()).collect() }
+        Self {
+            group: group.to_owned(),
+            resources: resources.iter().map(|name| (*name).to_owned()).collect(),
+        }
     }
 
     /// Namespaces and the namespaced built-in kinds, without RBAC and webhooks.
@@ -30,12 +34,30 @@ impl Kinds {
             Self::of(
                 "",
                 &[
-                    "namespaces", "pods", "services", "configmaps", "secrets", "serviceaccounts",
-                    "persistentvolumeclaims", "endpoints", "limitranges", "resourcequotas", "podtemplates",
+                    "namespaces",
+                    "pods",
+                    "services",
+                    "configmaps",
+                    "secrets",
+                    "serviceaccounts",
+                    "persistentvolumeclaims",
+                    "endpoints",
+                    "limitranges",
+                    "resourcequotas",
+                    "podtemplates",
                     "replicationcontrollers",
                 ],
             ),
-            Self::of("apps", &["deployments", "replicasets", "statefulsets", "daemonsets", "controllerrevisions"]),
+            Self::of(
+                "apps",
+                &[
+                    "deployments",
+                    "replicasets",
+                    "statefulsets",
+                    "daemonsets",
+                    "controllerrevisions",
+                ],
+            ),
             Self::of("batch", &["jobs", "cronjobs"]),
             Self::of("autoscaling", &["horizontalpodautoscalers"]),
             Self::of("networking.k8s.io", &["ingresses", "networkpolicies"]),
@@ -55,7 +77,9 @@ pub struct ChildOptions {
 
 impl Default for ChildOptions {
     fn default() -> Self {
-        Self { allow: Kinds::usual() }
+        Self {
+            allow: Kinds::usual(),
+        }
     }
 }
 
@@ -83,14 +107,30 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
             vec![
                 rule(&[""], &["nodes", "pods"], READ),
                 rule(&["metrics.k8s.io"], &["nodes", "pods"], &["get", "list"]),
-                rule(&["multicluster.x-k8s.io"], &["serviceexports"], &["get", "list", "watch", "update", "patch"]),
-                rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
+                rule(
+                    &["multicluster.x-k8s.io"],
+                    &["serviceexports"],
+                    &["get", "list", "watch", "update", "patch"],
+                ),
+                rule(
+                    &["", "events.k8s.io"],
+                    &["events"],
+                    &["create", "patch", "update"],
+                ),
                 health,
             ],
         ),
         cluster_binding("clusternet:agent-deploys", DEPLOYER, vec![account_subject(AGENT)]),
-        cluster_binding("clusternet:parent-deploys", DEPLOYER, vec![account_subject(APP_DEPLOYER)]),
-        cluster_binding("clusternet:agent-observes", OBSERVER, vec![account_subject(AGENT)]),
+        cluster_binding(
+            "clusternet:parent-deploys",
+            DEPLOYER,
+            vec![account_subject(APP_DEPLOYER)],
+        ),
+        cluster_binding(
+            "clusternet:agent-observes",
+            OBSERVER,
+            vec![account_subject(AGENT)],
+        ),
         role(
             "clusternet-agent-state",
             SYSTEM_NAMESPACE,
@@ -104,7 +144,12 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
         role(
             "clusternet-app-deployer-token",
             SYSTEM_NAMESPACE,
-            vec![named_rule(&[""], &["serviceaccounts/token"], &[APP_DEPLOYER], &["create"])],
+            vec![named_rule(
+                &[""],
+                &["serviceaccounts/token"],
+                &[APP_DEPLOYER],
+                &["create"],
+            )],
         ),
         binding(
             "clusternet-app-deployer-token",

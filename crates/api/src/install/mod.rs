@@ -72,8 +72,13 @@ mod tests {
 
     #[test]
     fn holds_no_wildcard_and_no_cluster_admin() {
-        let options = ParentOptions { compat_anonymous_proxy: true, ..ParentOptions::default() };
-        let objects = parent(&options).into_iter().chain(child(&ChildOptions::default()));
+        let options = ParentOptions {
+            compat_anonymous_proxy: true,
+            ..ParentOptions::default()
+        };
+        let objects = parent(&options)
+            .into_iter()
+            .chain(child(&ChildOptions::default()));
         for object in objects.filter(|object| object["apiVersion"] == RBAC) {
             let text = object.to_string();
             assert!(!text.contains("\"*\""), "{text}");
@@ -85,7 +90,10 @@ mod tests {
     fn namespaces_come_before_what_lies_in_them() {
         let objects = parent(&ParentOptions::default());
         for (index, object) in objects.iter().enumerate() {
-            let Some(needed) = object["metadata"]["namespace"].as_str().filter(|name| *name != "kube-system") else {
+            let Some(needed) = object["metadata"]["namespace"]
+                .as_str()
+                .filter(|name| *name != "kube-system")
+            else {
                 continue;
             };
             let made = objects[..index]

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    account_subject, binding, cluster_binding, cluster_role, group_subject, named_rule, namespace, role, rule,
-    service_account,
+    account_subject, binding, cluster_binding, cluster_role, group_subject, named_rule, namespace, role,
+    rule, service_account,
 };
 use crate::names::{
     BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, RESERVED_NAMESPACE, SCHEDULER,
@@ -34,7 +34,12 @@ pub struct ParentOptions {
 
 impl Default for ParentOptions {
     fn default() -> Self {
-        Self { hub_external_name: None, hub_port: 443, image: None, compat_anonymous_proxy: false }
+        Self {
+            hub_external_name: None,
+            hub_port: 443,
+            image: None,
+            compat_anonymous_proxy: false,
+        }
     }
 }
 
@@ -77,20 +82,35 @@ fn leases(account: &str) -> Value {
     role(
         &format!("{account}-leases"),
         SYSTEM_NAMESPACE,
-        vec![rule(groups, &["leases"], &["get", "list", "watch", "create", "update", "patch"])],
+        vec![rule(
+            groups,
+            &["leases"],
+            &["get", "list", "watch", "create", "update", "patch"],
+        )],
     )
 }
 
 fn registration() -> Vec<Value> {
     const NAME: &str = "clusternet:system:bootstrapping";
     vec![
-        cluster_role(NAME, vec![rule(&[CLUSTERS], &["clusterregistrationrequests"], &["create", "get"])]),
+        cluster_role(
+            NAME,
+            vec![rule(
+                &[CLUSTERS],
+                &["clusterregistrationrequests"],
+                &["create", "get"],
+            )],
+        ),
         cluster_binding(NAME, NAME, vec![group_subject(BOOTSTRAP_GROUP)]),
     ]
 }
 
 fn events() -> Value {
-    rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"])
+    rule(
+        &["", "events.k8s.io"],
+        &["events"],
+        &["create", "patch", "update"],
+    )
 }
 
 fn scheduler() -> Vec<Value> {
@@ -109,12 +129,26 @@ fn scheduler() -> Vec<Value> {
 /// does not have).
 fn controllers() -> Vec<Value> {
     let apps = [
-        "subscriptions", "bases", "descriptions", "manifests", "helmcharts", "helmreleases", "localizations",
-        "globalizations", "feedinventories",
+        "subscriptions",
+        "bases",
+        "descriptions",
+        "manifests",
+        "helmcharts",
+        "helmreleases",
+        "localizations",
+        "globalizations",
+        "feedinventories",
     ];
-    let statuses =
-        ["subscriptions/status", "descriptions/status", "helmcharts/status", "helmreleases/status"];
-    let finalizers: Vec<String> = apps.iter().map(|resource| format!("{resource}/finalizers")).collect();
+    let statuses = [
+        "subscriptions/status",
+        "descriptions/status",
+        "helmcharts/status",
+        "helmreleases/status",
+    ];
+    let finalizers: Vec<String> = apps
+        .iter()
+        .map(|resource| format!("{resource}/finalizers"))
+        .collect();
     let finalizers: Vec<&str> = finalizers.iter().map(String::as_str).collect();
     vec![cluster_role(
         CONTROLLERS,
@@ -122,7 +156,11 @@ fn controllers() -> Vec<Value> {
             rule(&[APPS], &apps, WRITE),
             rule(&[APPS], &statuses, &["get", "list", "watch", "update", "patch"]),
             rule(&[APPS], &finalizers, &["update"]),
-            rule(&[CLUSTERS], &["managedclusters", "clusterregistrationrequests"], WRITE),
+            rule(
+                &[CLUSTERS],
+                &["managedclusters", "clusterregistrationrequests"],
+                WRITE,
+            ),
             rule(
                 &[CLUSTERS],
                 &["managedclusters/status", "clusterregistrationrequests/status"],
@@ -130,11 +168,18 @@ fn controllers() -> Vec<Value> {
             ),
             rule(
                 &[CLUSTERS],
-                &["managedclusters/finalizers", "clusterregistrationrequests/finalizers"],
+                &[
+                    "managedclusters/finalizers",
+                    "clusterregistrationrequests/finalizers",
+                ],
                 &["update"],
             ),
             rule(&[""], &["namespaces", "serviceaccounts", "secrets"], WRITE),
-            rule(&[RBAC_GROUP], &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], WRITE),
+            rule(
+                &[RBAC_GROUP],
+                &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
+                WRITE,
+            ),
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
             rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),
@@ -189,19 +234,24 @@ fn hub() -> Vec<Value> {
     ]
 }
 
-/// Who may knock at the proxy's door with a child's credential.
+/// Who may knock at the proxy's door with a child's credential: whoever may become the user `clusternet`, and that
+/// user itself. What is allowed behind the door is decided by the child.
 fn proxy_users(options: &ParentOptions) -> Vec<Value> {
-    const NAME: &str = "clusternet:system:socketsproxy";
+    const DOOR: &str = "clusternet:system:socketsproxy";
+    const DISGUISE: &str = "clusternet:system:socketsproxy-impersonator";
     let verbs = &["create", "delete", "get", "list", "patch", "update", "watch"];
-    let mut subjects = vec![account_subject(HUB_PROXY)];
+    let mut callers = vec![account_subject(HUB_PROXY)];
     if options.compat_anonymous_proxy {
-        subjects.extend(["system:unauthenticated", "system:authenticated"].map(group_subject));
+        callers.extend(["system:unauthenticated", "system:authenticated"].map(group_subject));
     }
+    let mut visitors = callers.clone();
+    visitors.push(json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": "clusternet"}));
     vec![
+        cluster_role(DOOR, vec![rule(&[PROXIES], &["sockets/proxy"], verbs)]),
+        cluster_binding(DOOR, DOOR, visitors),
         cluster_role(
-            NAME,
+            DISGUISE,
             vec![
-                rule(&[PROXIES], &["sockets/proxy"], verbs),
                 named_rule(&[""], &["users"], &["clusternet"], &["impersonate"]),
                 rule(
                     &["authentication.k8s.io"],
@@ -214,7 +264,7 @@ fn proxy_users(options: &ParentOptions) -> Vec<Value> {
                 ),
             ],
         ),
-        cluster_binding(NAME, NAME, subjects),
+        cluster_binding(DISGUISE, DISGUISE, callers),
     ]
 }
 
@@ -239,7 +289,11 @@ fn hub_service(options: &ParentOptions) -> Vec<Value> {
             },
         })
     };
-    vec![service, api_service(PROXIES, 1_000, 100), api_service("shadow", 1, 1)]
+    vec![
+        service,
+        api_service(PROXIES, 1_000, 100),
+        api_service("shadow", 1, 1),
+    ]
 }
 
 fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
@@ -271,6 +325,9 @@ fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
     vec![
         deployment(HUB, json!(["hub", "--secure-port", hub_port.to_string()])),
         deployment(SCHEDULER, json!(["scheduler", "--leader-elect=true"])),
-        deployment(CONTROLLERS, json!(["controllers", "--controllers=*", "--leader-elect=true"])),
+        deployment(
+            CONTROLLERS,
+            json!(["controllers", "--controllers=*", "--leader-elect=true"]),
+        ),
     ]
 }

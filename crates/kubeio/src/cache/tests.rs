@@ -79,7 +79,7 @@ async fn lists_again_when_its_revision_is_gone_and_tells_the_difference() {
         vec![object("a", "y", "4"), object("a", "z", "44")],
     )));
     fake.stream();
-    let mut told = vec![changes.next().await, changes.next().await];
+    let mut told = [changes.next().await, changes.next().await];
     told.sort_by(|a, b| a.key.cmp(&b.key));
     assert_eq!(told[0].key.name, "x");
     assert_eq!(told[0].new, None);

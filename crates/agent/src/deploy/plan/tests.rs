@@ -64,9 +64,12 @@ fn what_cannot_be_used_is_told_by_its_index() {
     assert_eq!(objects.len(), 1);
     let indexes: Vec<usize> = problems
         .iter()
-        .map(|problem| match problem {
-            Problem::Undecodable { index, .. } => *index,
-            other => panic!("{other}"),
+        .filter_map(|problem| {
+            if let Problem::Undecodable { index, .. } = problem {
+                Some(*index)
+            } else {
+                None
+            }
         })
         .collect();
     assert_eq!(indexes, [1, 2]);
