@@ -29,7 +29,7 @@ pub(crate) fn of_source(error: Error) -> ApiError {
         Error::Future { asked, newest } => {
             let mut error = ApiError::new(
                 Reason::Timeout,
-                format!("Too large resource version: {asked}, current: {newest}"),
+                format!("Timeout: Too large resource version: {asked}, current: {newest}"),
             );
             error.retry_after_seconds = 1;
             error.causes.push(Cause {

@@ -38,7 +38,13 @@ impl Selection {
                 || (path == "metadata.namespace" && served.namespaced)
                 || served.selectable.iter().any(|known| known == path);
             if !known {
-                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+                return Err(ApiError::bad_request(if served.selectable.is_empty() {
+                    format!(
+                        "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                } else {
+                    format!("field label not supported: {path}")
+                }));
             }
         }
         Ok(Self { labels, fields })

@@ -68,7 +68,7 @@ pub(super) async fn create_object(
     }
     let prefix = text(&object, "generateName");
     let generated = text(&object, "name").is_empty() && !prefix.is_empty();
-    update::check_schema(call, &mut object)?;
+    update::check_whole(call, &mut object)?;
     namespace_accepts(call, &text(&object, "name")).await?;
     // What a name is generated for is made anew for each name: rules may look at it.
     let template = generated.then(|| object.clone());
@@ -80,12 +80,13 @@ pub(super) async fn create_object(
             object["metadata"]["name"] = Value::from(format!("{base}{suffix}"));
             (served.strategy.default)(&mut object);
         }
-        prepare(call, &mut object);
-        validate(call, &object)?;
-        call.server.settle(&served, call.user, None, &mut object).await?;
+        // What the server itself decides is nobody's.
         if tracked == Tracked::ByDifference {
             update::track(call, None, &mut object, Part::Main);
         }
+        prepare(call, &mut object);
+        validate(call, &object)?;
+        call.server.settle(&served, call.user, None, &mut object).await?;
         let name = text(&object, "name");
         if call.dry_run {
             return dry_create(call, &name, object).await;

@@ -82,8 +82,8 @@ impl Options {
                     vec![machinery::Cause {
                         reason: "FieldValueNotSupported".to_owned(),
                         message: format!(
-                            "Unsupported value: \"{other}\": supported values: \"Background\", \"Foreground\", \
-                             \"Orphan\""
+                            "Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \
+                             \"Orphan\", \"nil\""
                         ),
                         field: "propagationPolicy".to_owned(),
                     }],
@@ -209,12 +209,13 @@ fn check_preconditions(
     stored: &Object,
     options: &Options,
 ) -> Result<(), ApiError> {
-    let conflict = |why: String| Err(ApiError::conflict(&call.served.group, &call.served.plural, name, &why));
+    let conflict = |why: String| Err(ApiError::conflict(&call.served.group, &call.served.kind, name, &why));
     if let Some(uid) = &options.uid
         && *uid != stored.head.uid.as_str()
     {
         return conflict(format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
             stored.head.uid
         ));
     }
@@ -222,7 +223,8 @@ fn check_preconditions(
         && *revision != stored.revision.to_string()
     {
         return conflict(format!(
-            "Precondition failed: ResourceVersion in precondition: {revision}, ResourceVersion in object meta: {}",
+            "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({}). \
+             The object might have been modified",
             stored.revision
         ));
     }
@@ -259,7 +261,9 @@ fn mark(call: &Call<'_>, object: &Value, options: &Options) -> Value {
     }
     if !metadata.contains_key("deletionTimestamp") {
         metadata.insert("deletionTimestamp".to_owned(), Value::from(call.now()));
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        if call.served.storage.as_str() != "namespaces" {
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        }
         if call.served.strategy.generation != Generation::None
             && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
         {

@@ -63,7 +63,7 @@ pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, Api
     match rule {
         "Exact" if revision.0 == 0 => Err(list_options(
             "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             "FieldValueForbidden",
         )),
         "Exact" => Ok(Some(revision)),
@@ -86,11 +86,9 @@ pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, Api
 /// A revision as clients send it.
 pub(super) fn parse_revision(text: &str) -> Result<Revision, ApiError> {
     text.parse().map(Revision).map_err(|_| {
-        list_options(
-            "resourceVersion",
-            &format!("Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"),
-            "FieldValueInvalid",
-        )
+        ApiError::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: \"{text}\": it is no number"
+        ))
     })
 }
 

@@ -37,6 +37,9 @@ use crate::user::UserInfo;
 /// Larger bodies are refused.
 pub(crate) const BODY_LIMIT: usize = 3 * 1_024 * 1_024;
 
+/// How messages about unknown and repeated fields begin.
+const STRICT: &str = "strict decoding error";
+
 /// What becomes of fields that the schema does not know and of those given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
@@ -138,7 +141,7 @@ impl Call<'_> {
             FieldValidation::Warn => self.warnings.extend(problems),
             FieldValidation::Strict => {
                 return Err(ApiError::bad_request(format!(
-                    "strict decoding error: {}",
+                    "{STRICT}: {}",
                     problems.join(", ")
                 )));
             }
@@ -233,8 +236,8 @@ pub(crate) async fn dispatch(
         user,
         headers: &parts.headers,
         accepted,
-        dry_run: dry_run(query)?,
-        validation: field_validation(query)?,
+        dry_run: dry_run(info, query)?,
+        validation: field_validation(info, query)?,
         warnings: Vec::new(),
     };
     if let Some(deprecation) = call.served.custom.as_ref().and_then(|custom| custom.deprecation.clone()) {
@@ -284,17 +287,27 @@ fn is_review(call: &Call<'_>) -> bool {
     call.served.verbs == ["create"]
 }
 
-fn dry_run(query: &Query) -> Result<bool, ApiError> {
+/// The kind of the options of a verb.
+fn options_kind(info: &RequestInfo) -> &'static str {
+    match info.verb.as_str() {
+        "create" => "CreateOptions",
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        _ => "DeleteOptions",
+    }
+}
+
+fn dry_run(info: &RequestInfo, query: &Query) -> Result<bool, ApiError> {
     let mut dry_run = false;
     for value in query.all("dryRun").filter(|value| !value.is_empty()) {
         if value != "All" {
             return Err(ApiError::invalid(
                 "meta.k8s.io",
-                "CreateOptions",
+                options_kind(info),
                 "",
                 vec![machinery::Cause {
                     reason: "FieldValueNotSupported".to_owned(),
-                    message: format!("Unsupported value: \"{value}\": supported values: \"All\""),
+                    message: format!("Unsupported value: [\"{value}\"]: supported values: \"All\""),
                     field: "dryRun".to_owned(),
                 }],
             ));
@@ -304,14 +317,14 @@ fn dry_run(query: &Query) -> Result<bool, ApiError> {
     Ok(dry_run)
 }
 
-fn field_validation(query: &Query) -> Result<FieldValidation, ApiError> {
+fn field_validation(info: &RequestInfo, query: &Query) -> Result<FieldValidation, ApiError> {
     match query.get("fieldValidation") {
         None | Some("" | "Warn") => Ok(FieldValidation::Warn),
         Some("Ignore") => Ok(FieldValidation::Ignore),
         Some("Strict") => Ok(FieldValidation::Strict),
         Some(other) => Err(ApiError::invalid(
             "meta.k8s.io",
-            "CreateOptions",
+            options_kind(info),
             "",
             vec![machinery::Cause {
                 reason: "FieldValueNotSupported".to_owned(),

@@ -82,7 +82,7 @@ async fn write(
             problems.invalid(
                 "spec.replicas",
                 &replicas,
-                "should be a non-negative integer",
+                "must be greater than or equal to 0",
             );
             return Err(ApiError::invalid("autoscaling", "Scale", &name, problems.into_causes()));
         }

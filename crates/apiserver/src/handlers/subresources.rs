@@ -129,6 +129,9 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
     }
     let now = call.now();
     let name = call.info.name.clone();
+    if binding["metadata"]["name"].as_str().is_some_and(|bound| bound != name) {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
     update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let bound = old["spec"]["nodeName"].as_str().unwrap_or_default();
         if !bound.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use source::{Change, Error, Expect, Object, Write};
 
 use super::create::{self, Outcome};
-use super::{Call, Part, metadata};
+use super::{Call, Part, STRICT, metadata};
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::registry::{SchemaRef, Served};
@@ -26,7 +26,7 @@ pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Res
     drop(body);
     let name = call.info.name.clone();
     metadata::admit(call, &mut wanted, Some(&name))?;
-    check_schema(call, &mut wanted)?;
+    check_whole(call, &mut wanted)?;
     if part == Part::Main && call.served.strategy.create_on_update {
         let found = call.server.config.source.get(&call.key()).await.map_err(error::of_source)?;
         if found.is_none() {
@@ -78,10 +78,10 @@ pub(super) async fn change(
         if new == old {
             return Ok(Outcome::Stored(stored));
         }
-        call.server.settle(&served, call.user, Some(&old), &mut new).await?;
         if tracked == Tracked::ByDifference {
             track(call, Some(&old), &mut new, part);
         }
+        call.server.settle(&served, call.user, Some(&old), &mut new).await?;
         match store(call, &stored, &old, new).await {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
             Err(error) => return Err(error::of_object(&served, &name, error)),
@@ -162,6 +162,16 @@ fn check_preconditions(served: &Served, name: &str, new: &Value, old: &Value) ->
         ));
     }
     Ok(())
+}
+
+/// The same for an object that was sent whole.
+pub(super) fn check_whole(call: &mut Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    check_schema(call, object).map_err(|mut error| {
+        if error.message.starts_with(STRICT) {
+            error.message = format!("{}: {}", unfit(&call.served), error.message);
+        }
+        error
+    })
 }
 
 /// Prunes what the schema does not know, and fills in its defaults and those of the kind.
@@ -284,12 +294,42 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
 
 /// 422 if there are problems.
 pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Result<(), ApiError> {
-    let causes = problems.into_causes();
+    let mut causes = problems.into_causes();
     if causes.is_empty() {
         return Ok(());
     }
+    // A built-in kind's body of wrong types is no object of that kind at all.
+    if served.custom.is_none() && causes.iter().any(|cause| cause.reason == WRONG_TYPE) {
+        causes.retain(|cause| cause.reason == WRONG_TYPE);
+        let list: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let mut error = ApiError::bad_request(format!("{}: {}", unfit(served), list.join(", ")));
+        error.causes = causes;
+        return Err(error);
+    }
+    // Schema and rules may both have noticed.
+    let mut seen: Vec<(String, String)> = Vec::new();
+    causes.retain(|cause| {
+        let key = (cause.field.clone(), cause.reason.clone());
+        let new = !seen.contains(&key);
+        seen.push(key);
+        new
+    });
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     Err(ApiError::invalid(&served.group, &served.kind, name, causes))
+}
+
+const WRONG_TYPE: &str = "FieldValueTypeInvalid";
+
+/// How messages about bodies begin that are no objects of their kind.
+pub(super) fn unfit(served: &Served) -> String {
+    format!(
+        "{kind} in version \"{}\" cannot be handled as a {kind}",
+        served.version,
+        kind = served.kind
+    )
 }
 
 /// Fields that a request on a part of an object cannot change.

@@ -2,15 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, default_field};
+use super::Strategy;
 
 /// The rules of events.
 pub(super) static EVENT: Strategy = Strategy {
-    default: |event| {
-        if event["apiVersion"] == "v1" {
-            default_field(event, "type", "Normal");
-        }
-    },
     convert: Some(convert),
     create_on_update: true,
     ..Strategy::PLAIN

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Strategy, default_field, default_object, field_mut, items_mut};
+use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
 
 /// The group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -85,7 +85,9 @@ pub(super) static ROLE_BINDING: Strategy = Strategy {
             }
             match subject["kind"].as_str() {
                 Some("ServiceAccount") => {
-                    if subject["namespace"].as_str().unwrap_or_default().is_empty() {
+                    // A RoleBinding's accounts are its own namespace's unless they say otherwise.
+                    let cluster = object["kind"] == "ClusterRoleBinding";
+                    if cluster && subject["namespace"].as_str().unwrap_or_default().is_empty() {
                         problems.required(format!("{path}.namespace"), "");
                     }
                 }
@@ -159,6 +161,66 @@ pub(super) static SIGNING_REQUEST: Strategy = Strategy {
     },
     update: |new, old| new["spec"] = old["spec"].clone(),
     dns_names: false,
+    ..Strategy::PLAIN
+};
+
+/// The rules of Ingresses.
+pub(super) static INGRESS: Strategy = Strategy {
+    create: |object| object["status"] = json!({"loadBalancer": {}}),
+    generation: Generation::Spec,
+    ..Strategy::PLAIN
+};
+
+/// The rules of NetworkPolicies.
+pub(super) static NETWORK_POLICY: Strategy = Strategy {
+    default: |object| {
+        if let Some(spec) = field_mut(object, "spec") {
+            let egress = spec["egress"].as_array().is_some_and(|rules| !rules.is_empty());
+            let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            default_field(spec, "policyTypes", types);
+        }
+    },
+    generation: Generation::Spec,
+    ..Strategy::PLAIN
+};
+
+/// The rules of PodDisruptionBudgets.
+pub(super) static DISRUPTION_BUDGET: Strategy = Strategy {
+    create: |object| {
+        object["status"] =
+            json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    },
+    generation: Generation::Spec,
+    ..Strategy::PLAIN
+};
+
+/// The rules of EndpointSlices.
+pub(super) static ENDPOINT_SLICE: Strategy = Strategy {
+    default: |object| {
+        for port in items_mut(object, &["ports"]) {
+            default_object(port, json!({"name": "", "protocol": "TCP"}));
+        }
+    },
+    generation: Generation::Content,
+    ..Strategy::PLAIN
+};
+
+/// The rules of Endpoints.
+pub(super) static ENDPOINTS: Strategy = Strategy {
+    default: |object| {
+        for subset in items_mut(object, &["subsets"]) {
+            for port in items_mut(subset, &["ports"]) {
+                default_field(port, "protocol", "TCP");
+            }
+        }
+    },
+    create_on_update: true,
+    ..Strategy::PLAIN
+};
+
+/// The rules of kinds whose deletion answers with the object.
+pub(super) static RETURNED: Strategy = Strategy {
+    returns_deleted: true,
     ..Strategy::PLAIN
 };
 

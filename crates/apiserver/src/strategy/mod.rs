@@ -114,11 +114,15 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("scheduling.k8s.io", "priorityclasses") => &kubernetes::PRIORITY_CLASS,
         ("autoscaling", "horizontalpodautoscalers") => &kubernetes::AUTOSCALER,
         ("certificates.k8s.io", "certificatesigningrequests") => &kubernetes::SIGNING_REQUEST,
-        ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses") => &WITH_GENERATION,
-        ("policy", "poddisruptionbudgets") => &WITH_GENERATION,
+        ("networking.k8s.io", "ingresses") => &kubernetes::INGRESS,
+        ("networking.k8s.io", "networkpolicies") => &kubernetes::NETWORK_POLICY,
+        ("networking.k8s.io", "ingressclasses") => &WITH_GENERATION,
+        ("policy", "poddisruptionbudgets") => &kubernetes::DISRUPTION_BUDGET,
+        ("", "endpoints") => &kubernetes::ENDPOINTS,
+        ("", "resourcequotas" | "podtemplates") => &kubernetes::RETURNED,
         ("admissionregistration.k8s.io", _) => &WEBHOOKS,
         ("flowcontrol.apiserver.k8s.io", _) => &WITH_GENERATION,
-        ("discovery.k8s.io", "endpointslices") => &WEBHOOKS,
+        ("discovery.k8s.io", "endpointslices") => &kubernetes::ENDPOINT_SLICE,
         _ => &PLAIN,
     }
 }

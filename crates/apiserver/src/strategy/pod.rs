@@ -12,6 +12,9 @@ pub(super) static POD: Strategy = Strategy {
         if let Some(spec) = field_mut(pod, "spec") {
             default_spec(spec);
             default_field(spec, "enableServiceLinks", true);
+            for field in ["containers", "initContainers"] {
+                items_mut(spec, &[field]).for_each(request_limits);
+            }
         }
     },
     create: create_pod,
@@ -142,6 +145,10 @@ fn default_container(container: &mut Value, host_network: bool) {
             default_field(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
         }
     }
+}
+
+/// What a container may use at most it also asks for, unless it says otherwise. Holds for pods, not for templates.
+fn request_limits(container: &mut Value) {
     let limits = container["resources"]["limits"].clone();
     if let (Some(limits), Some(resources)) = (limits.as_object(), container.get_mut("resources")) {
         for (name, limit) in limits {
@@ -366,7 +373,7 @@ mod tests {
         let container = &spec["containers"][0];
         assert_eq!(container["imagePullPolicy"], "Always");
         assert_eq!(container["ports"][0]["protocol"], "TCP");
-        assert_eq!(container["resources"]["requests"]["cpu"], "1");
+        assert!(container["resources"]["requests"].is_null(), "templates keep what they say");
         assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTP");
         assert_eq!(container["readinessProbe"]["failureThreshold"], 3);
         assert_eq!(spec["volumes"][0]["emptyDir"], json!({}));
@@ -375,6 +382,9 @@ mod tests {
         let once = spec.clone();
         default_spec(&mut spec);
         assert_eq!(spec, once, "defaults are filled in once");
+        let mut pod = json!({"spec": spec});
+        (POD.default)(&mut pod);
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "1");
     }
 
     #[test]

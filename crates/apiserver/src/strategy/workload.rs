@@ -263,6 +263,10 @@ fn label_job(job: &mut Value) {
         }
     }
     spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    let labels = spec["template"]["metadata"]["labels"].clone();
+    if let Some(metadata) = field_mut(job, "metadata") {
+        default_field(metadata, "labels", labels);
+    }
 }
 
 fn not_negative(value: &Value, path: &str, problems: &mut Problems) {

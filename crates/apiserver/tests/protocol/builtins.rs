@@ -50,11 +50,11 @@ async fn deployments_get_their_defaults_and_generations() {
     assert!(status["message"].as_str().unwrap().contains("field is immutable"), "{status}");
     let mut wrong = deployment("w");
     wrong["spec"]["replicas"] = json!("three");
-    it.post(DEPLOYMENTS, wrong).await.expect(422);
+    it.post(DEPLOYMENTS, wrong).await.expect(400);
     let mut unknown = deployment("u");
     unknown["spec"]["replica"] = json!(1);
     let status = it.post(&format!("{DEPLOYMENTS}?fieldValidation=Strict"), unknown).await.expect(400);
-    assert_eq!(status["message"], "strict decoding error: unknown field \"spec.replica\"");
+    assert_eq!(status["message"], "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error: unknown field \"spec.replica\"");
 }
 
 #[tokio::test]
