@@ -119,10 +119,14 @@ impl Index {
     pub(super) fn rules(&self, user: &UserInfo, namespace: &str) -> Vec<Rule> {
         let mut all = Vec::new();
         if user.is_in(MASTERS) {
-            all.extend(Rule::everything());
+            all = Rule::everything();
         }
         self.visit(user, namespace, &mut |_, rules| {
-            all.extend(rules.into_iter().flatten().cloned());
+            for rule in rules.into_iter().flatten() {
+                if !all.contains(rule) {
+                    all.push(rule.clone());
+                }
+            }
             true
         });
         all

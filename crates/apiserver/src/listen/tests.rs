@@ -133,6 +133,26 @@ async fn a_handshake_and_headers_that_trickle_are_ended() {
 }
 
 #[tokio::test]
+async fn an_answer_may_take_longer_than_headers_may() {
+    let world = world(Limits {
+        header_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    })
+    .await;
+    let mut waiting = world.connect(None, "http/1.1").await;
+    waiting.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    for _ in 0..3 {
+        // Each of these is closed after the timeout: so much time passes.
+        let mut idle = world.connect(None, "http/1.1").await;
+        let _ended = idle.read_to_end(&mut Vec::new()).await;
+    }
+    world.handler.gate.notify_one();
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
 async fn headers_beyond_the_limit_are_refused() {
     let world = world(Limits {
         header_bytes: 16 * 1024,

@@ -1,5 +1,6 @@
 //! Signing and checking of JSON Web Tokens. The algorithm is the key's, never the token's.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,7 +139,7 @@ impl TokenKeys {
     fn from_key(key: &KeyPair, issuer: &str, audiences: &[String]) -> Result<Self, PkiError> {
         let der = key.serialized_der();
         let (algorithm, signing) = if key.is_compatible(&rcgen::PKCS_ECDSA_P256_SHA256) {
-            (Algorithm::ES256, EncodingKey::from_ec_der(der))
+            (Algorithm::ES256, EncodingKey::from_ec_der(&pkcs8_of_sec1(der)))
         } else if key.is_compatible(&rcgen::PKCS_RSA_SHA256) {
             let inner = pkcs1_of_pkcs8(der).unwrap_or(der);
             (Algorithm::RS256, EncodingKey::from_rsa_der(inner))
@@ -276,32 +277,28 @@ fn verifying_key(algorithm: Algorithm, raw: &[u8], spki: &[u8]) -> (String, Veri
     let id = URL_SAFE_NO_PAD.encode(Sha256::digest(spki));
     let encoded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
     let mut jwk = json!({"use": "sig", "kid": id, "alg": algorithm_name(algorithm)});
-    let key = match algorithm {
-        Algorithm::RS256 => {
-            if let Some((modulus, exponent)) = rsa_components(raw) {
-                jwk["kty"] = json!("RSA");
-                jwk["n"] = json!(encoded(modulus));
-                jwk["e"] = json!(encoded(exponent));
-            }
-            DecodingKey::from_rsa_der(raw)
+    let key = if algorithm == Algorithm::RS256 {
+        if let Some((modulus, exponent)) = rsa_components(raw) {
+            jwk["kty"] = json!("RSA");
+            jwk["n"] = json!(encoded(modulus));
+            jwk["e"] = json!(encoded(exponent));
         }
-        Algorithm::EdDSA => {
-            jwk["kty"] = json!("OKP");
-            jwk["crv"] = json!("Ed25519");
-            jwk["x"] = json!(encoded(raw));
-            DecodingKey::from_ed_der(raw)
+        DecodingKey::from_rsa_der(raw)
+    } else if algorithm == Algorithm::EdDSA {
+        jwk["kty"] = json!("OKP");
+        jwk["crv"] = json!("Ed25519");
+        jwk["x"] = json!(encoded(raw));
+        DecodingKey::from_ed_der(raw)
+    } else {
+        // `from_key` chooses among three algorithms; this is ES256.
+        jwk["kty"] = json!("EC");
+        jwk["crv"] = json!("P-256");
+        // SEC 1: an uncompressed point is 0x04, x, y.
+        if raw.len() == 65 {
+            jwk["x"] = json!(encoded(&raw[1..33]));
+            jwk["y"] = json!(encoded(&raw[33..]));
         }
-        // The callers choose among three algorithms; this is the third.
-        _ => {
-            jwk["kty"] = json!("EC");
-            jwk["crv"] = json!("P-256");
-            // SEC 1: an uncompressed point is 0x04, x, y.
-            if raw.len() == 65 {
-                jwk["x"] = json!(encoded(&raw[1..33]));
-                jwk["y"] = json!(encoded(&raw[33..]));
-            }
-            DecodingKey::from_ec_der(raw)
-        }
+        DecodingKey::from_ec_der(raw)
     };
     (id, VerifyingKey { algorithm, key, jwk })
 }
@@ -342,6 +339,43 @@ fn pkcs1_of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     let (_version, rest) = element(sequence, 0x02)?;
     let (_algorithm, rest) = element(rest, 0x30)?;
     Some(element(rest, 0x04)?.0)
+}
+
+/// A P-256 key in a PKCS #8 envelope, as the signer wants it: openssl writes the bare SEC 1 form.
+fn pkcs8_of_sec1(der: &[u8]) -> Cow<'_, [u8]> {
+    let is_sec1 = || {
+        let (sequence, _) = element(der, 0x30)?;
+        let (_version, rest) = element(sequence, 0x02)?;
+        element(rest, 0x04)
+    };
+    if is_sec1().is_none() {
+        return Cow::Borrowed(der);
+    }
+    // RFC 5208: version 0, then id-ecPublicKey with prime256v1.
+    const HEAD: [u8; 24] = [
+        0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+        0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
+    ];
+    let content = [HEAD.as_slice(), &wrapped(0x04, der)].concat();
+    Cow::Owned(wrapped(0x30, &content))
+}
+
+/// A DER element.
+fn wrapped(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let mut der = vec![tag];
+    if let Ok(short) = u8::try_from(length)
+        && short < 0x80
+    {
+        der.push(short);
+    } else {
+        let bytes = length.to_be_bytes();
+        let digits = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
+        der.push(0x80 | u8::try_from(digits.len()).expect("a length has at most eight bytes"));
+        der.extend_from_slice(digits);
+    }
+    der.extend_from_slice(content);
+    der
 }
 
 fn unusable(why: String) -> PkiError {

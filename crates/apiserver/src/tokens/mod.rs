@@ -140,10 +140,9 @@ impl Claims {
                     namespace: text(&own["namespace"]),
                     account: reference("serviceaccount").unwrap_or_default(),
                     bound,
-                    audiences: match &value["aud"] {
-                        Value::Array(all) => all.iter().map(text).collect(),
-                        Value::String(one) => vec![one.clone()],
-                        _ => Vec::new(),
+                    audiences: match value["aud"].as_array() {
+                        Some(all) => all.iter().map(text).collect(),
+                        None => value["aud"].as_str().map(str::to_owned).into_iter().collect(),
                     },
                     not_before: value["nbf"].as_i64().unwrap_or(0),
                     expires: Some(value["exp"].as_i64().ok_or(TokenError::Malformed("it has no expiry"))?),

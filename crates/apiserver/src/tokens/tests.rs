@@ -173,3 +173,18 @@ fn the_cache_of_verified_tokens_is_bounded() {
     }
     assert!(keys.remembered() <= 4_096);
 }
+
+#[test]
+fn takes_the_keys_that_people_have() {
+    for (pem, algorithm) in [
+        (include_str!("fixtures/rsa-pkcs1.pem"), "RS256"),
+        (include_str!("fixtures/rsa-pkcs8.pem"), "RS256"),
+        (include_str!("fixtures/p256-sec1.pem"), "ES256"),
+    ] {
+        let keys = TokenKeys::from_pem(pem, "us", &[]).unwrap();
+        let token = keys.sign(&claims()).unwrap();
+        assert_eq!(*keys.verify(&token, NOW).unwrap(), claims());
+        assert_eq!(keys.jwks()["keys"][0]["alg"], algorithm);
+    }
+    assert!(TokenKeys::from_pem("rubbish", "us", &[]).is_err());
+}

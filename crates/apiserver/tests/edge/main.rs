@@ -1,5 +1,7 @@
 //! The way in, from the socket to the object: certificates, tokens, rights, reviews, over a real store.
 
+#![allow(clippy::unwrap_used, reason = "what a helper cannot do fails its test")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
