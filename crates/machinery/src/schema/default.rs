@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Additional, Schema};
+use super::{Additional, Kind, Schema};
 
 /// Recursive types with defaults must end somewhere.
 const MAX_DEPTH: usize = 256;
@@ -15,10 +15,10 @@ impl Schema {
         fill(value, self, 0);
     }
 
-    /// Drops each `null` that is not allowed and that no default replaces. That is all the defaulting which the
-    /// decoder of a built-in kind does.
+    /// Reads nulls as the decoder of a built-in kind does, whatever is nullable: a known field that is null is not
+    /// there; a null in a list or as a free key's value is the type's zero. What has no schema stays as it is.
     pub fn drop_nulls(&self, value: &mut Value) {
-        drop_nulls(value, self, 0);
+        forget_nulls(value, self, 0);
     }
 
     fn refuses_null(&self) -> bool {
@@ -56,6 +56,51 @@ fn drop_nulls(value: &mut Value, schema: &Schema, depth: usize) {
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn forget_nulls(value: &mut Value, schema: &Schema, depth: usize) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(map) => map.retain(|key, value| {
+            let known = schema.properties.contains_key(key.as_str());
+            let Some(node) = child(schema, key) else {
+                return true;
+            };
+            if value.is_null() {
+                let zero = if known { None } else { zero(node) };
+                let stays = zero.is_some();
+                *value = zero.unwrap_or_default();
+                return stays;
+            }
+            forget_nulls(value, node, depth + 1);
+            true
+        }),
+        Value::Array(items) => {
+            if let Some(node) = schema.item() {
+                for item in items {
+                    match (item.is_null(), zero(node)) {
+                        (true, Some(zero)) => *item = zero,
+                        (true, None) => {}
+                        (false, _) => forget_nulls(item, node, depth + 1),
+                    }
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Go's zero value, where it has a JSON form of its own.
+fn zero(node: &Schema) -> Option<Value> {
+    match node.kind {
+        Kind::String => Some(Value::from("")),
+        Kind::Integer | Kind::Number | Kind::IntOrString => Some(Value::from(0)),
+        Kind::Boolean => Some(Value::from(false)),
+        Kind::Object => Some(Value::Object(serde_json::Map::new())),
+        Kind::Any | Kind::Array => None,
     }
 }
 

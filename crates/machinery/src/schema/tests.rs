@@ -147,3 +147,19 @@ fn named_types_may_be_recursive() {
     assert!(format!("{node:?}").len() < 4_000);
     assert_eq!(node.validate(&json!({"not": {"not": 1}})).len(), 1);
 }
+
+#[test]
+fn reads_nulls_of_built_in_kinds_as_go_does() {
+    let node = schema(json!({"type": "object", "nullable": true, "properties": {
+        "time": {"type": "string", "nullable": true},
+        "labels": {"type": "object", "nullable": true, "additionalProperties": {"type": "string", "nullable": true}},
+        "list": {"type": "array", "items": {"type": "object", "nullable": true, "properties": {"a": {"type": "integer"}}}},
+        "raw": {"x-kubernetes-preserve-unknown-fields": true}
+    }}));
+    let mut value = json!({"time": null, "labels": {"a": null, "b": "c"}, "list": [null, {"a": null}], "raw": {"x": null}, "more": null});
+    node.drop_nulls(&mut value);
+    assert_eq!(
+        value,
+        json!({"labels": {"a": "", "b": "c"}, "list": [{}, {}], "raw": {"x": null}, "more": null})
+    );
+}
