@@ -3,8 +3,8 @@
 //! How an API server calls it, with `schema` the served version's (`None` where there is none), after conversion to
 //! that version and before defaulting of the result, validation and storage:
 //! - **create, update, patch** (all but apply), also of a subresource: [`update`] with the stored object (for a create
-//!   an object of the same kind without a uid: for a built-in kind with the empty `spec` and `status` that Go would
-//!   have, for a custom resource just `apiVersion` and `kind`) and the object about to be stored, after admission.
+//!   an object of the same kind without a uid and without anything else) and the object about to be stored, after
+//!   admission.
 //! - **apply**: [`apply`] with the stored object (or the same empty one) and the configuration as the client sent it;
 //!   the answer is the object about to be stored.
 //!
@@ -168,10 +168,45 @@ pub fn update(live: &Value, new: &Value, writer: &Writer<'_>) -> Value {
     }
     let mut live = live.clone();
     entries::strip(&mut live);
+    if meta::uid(&live).is_empty() {
+        add_structs(&mut live, &object, writer.schema);
+    }
     track(&live, &object, &mut managers, writer);
     entries::cap(&mut managers);
     entries::encode(&mut object, &managers);
     object
+}
+
+/// In Go, an empty object of a built-in kind has its embedded structs, so that nobody sets them as such.
+fn add_structs(live: &mut Value, new: &Value, schema: Option<&Schema>) {
+    const STRUCTS: [&str; 8] = [
+        "spec",
+        "status",
+        "metadata",
+        "template",
+        "strategy",
+        "updateStrategy",
+        "jobTemplate",
+        "loadBalancer",
+    ];
+    let (Some(schema), Some(new)) = (schema, new.as_object()) else { return };
+    if schema.name.is_empty() || !live.is_object() {
+        return;
+    }
+    for name in STRUCTS {
+        if let (Some(value), Some(node)) = (new.get(name), schema.properties.get(name))
+            && value.is_object()
+        {
+            meta::ensure_map(live, name);
+            add_structs(&mut live[name], value, Some(node));
+        }
+    }
+    // Lists that are written even if empty.
+    for name in ["containers", "rules"] {
+        if new.get(name).is_some_and(Value::is_array) && live.get(name).is_none() {
+            live[name] = Value::Null;
+        }
+    }
 }
 
 /// Gives the writer what differs.

@@ -282,3 +282,25 @@ fn sets_survive_their_text_and_are_ordered() {
     assert!(FieldSet::from_value(&json!({"x": {}})).is_err());
     assert_eq!(FieldSet::from_value(&json!({"q:x": {}})), Ok(FieldSet::default()));
 }
+
+#[test]
+fn structs_of_built_in_kinds_are_nobodys() {
+    let schema = crate::builtin::schema(&crate::Gvk::new("apps/v1", "Deployment"));
+    let empty = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}});
+    let new = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}
+    }});
+    let reset = FieldSet::of(&["status"]);
+    let writer = Writer { schema, manager: "kubectl-create", api_version: "apps/v1", subresource: "", reset: &reset, now: now(0) };
+    let object = update(&empty, &new, &writer);
+    assert_eq!(
+        object["metadata"]["managedFields"][0]["fieldsV1"].to_string(),
+        concat!(
+            r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:replicas":{},"f:selector":{},"#,
+            r#""f:strategy":{"f:rollingUpdate":{".":{},"f:maxSurge":{}},"f:type":{}},"#,
+            r#""f:template":{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{},"f:name":{},"#,
+            r#""f:ports":{".":{},"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:protocol":{}}}}}}}}}"#
+        )
+    );
+}
