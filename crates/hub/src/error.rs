@@ -9,4 +9,7 @@ pub enum Error {
     /// The parent does not answer.
     #[error("the parent cluster cannot be read")]
     Parent(#[from] kubeio::Error),
+    /// The serving certificate or its authority cannot be used or made.
+    #[error("the hub's serving certificate is not usable")]
+    Pki(#[from] apiserver::pki::PkiError),
 }

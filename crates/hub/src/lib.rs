@@ -11,6 +11,7 @@ pub mod config;
 mod error;
 pub mod proxy;
 mod respond;
+mod serve;
 pub mod shadow;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use tunnel::Registry;
 
 pub use config::{Config, ConfigError};
 pub use error::Error;
+pub use serve::{ServeConfig, serve};
 
 use crate::proxy::Proxy;
 use crate::shadow::Shadow;

@@ -42,7 +42,7 @@ impl Shadow {
         call: &Call<'_>,
         options: Value,
     ) -> Result<Response<Body>, ApiError> {
-        let list = self.read_list(call).await?;
+        let list = self.read_all(call).await?;
         let mut gone = Vec::new();
         for manifest in read::items(&list) {
             let object = to_object(manifest);

@@ -30,6 +30,7 @@ impl Shadow {
         self.present_list(call, Vec::new(), json!({"resourceVersion": "1"}))
     }
 
+    /// The Manifests of one page, or of a list at a revision, as the client asks.
     pub(super) async fn read_list(&self, call: &Call<'_>) -> Result<Value, ApiError> {
         let parameters = ["limit", "continue", "resourceVersion", "resourceVersionMatch"]
             .into_iter()
@@ -37,6 +38,15 @@ impl Shadow {
                 all.add(key, call.query.get(key).unwrap_or_default())
             })
             .add("labelSelector", &selector(call)?);
+        self.parent
+            .list_manifests(parameters)
+            .await
+            .map_err(|error| call.translate(error, ""))
+    }
+
+    /// All Manifests that a client selects, as they are now.
+    pub(super) async fn read_all(&self, call: &Call<'_>) -> Result<Value, ApiError> {
+        let parameters = Parameters::default().add("labelSelector", &selector(call)?);
         self.parent
             .list_manifests(parameters)
             .await

@@ -55,7 +55,7 @@ impl Shadow {
         let mut from = call.query.get("resourceVersion").unwrap_or_default().to_owned();
         if call.query.is_on("sendInitialEvents") {
             // The list and the watch after it make one stream: the client asked to start with all that is there.
-            let list = self.read_list(call).await?;
+            let list = self.read_all(call).await?;
             waiting.extend(
                 read::items(&list)
                     .iter()

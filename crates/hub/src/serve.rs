@@ -1,0 +1,426 @@
+//! The hub as an aggregated API server under a real parent.
+//!
+//! Its serving CA lives in a Secret on the parent, so that several hubs share it and a restart keeps it; it is put into
+//! the two APIServices, which then need not trust blindly. Who callers are and what they may do is the parent's to
+//! say: by its front proxy's headers (only as `extension-apiserver-authentication` allows), TokenReview and
+//! SubjectAccessReview.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::kubernetes::{CONFIG_MAPS, SECRETS};
+use api::names::{HUB, SYSTEM_NAMESPACE};
+use apiserver::authz::{Attributes, Decision, Target, Verdict};
+use apiserver::delegated::{self, AccessReviewer, Delegated, TokenReviewer};
+use apiserver::listen;
+use apiserver::pki::{Authority, Identity, ServingCertificate, server_config};
+use apiserver::{BoxError, UserInfo};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clock::Env;
+use futures::future::BoxFuture;
+use jiff::SignedDuration;
+use kubeio::{Client, Patch};
+use machinery::{ApiError, ApiResource};
+use runtime::CancellationToken;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::{Config, Error, Hub, respond};
+
+/// Secret of the serving CA.
+const SERVING_SECRET: &str = "clusternet-hub-serving";
+
+/// The groups' registrations on the parent.
+const API_SERVICES: [&str; 2] = ["v1alpha1.proxies.clusternet.io", "v1alpha1.shadow"];
+
+/// How long a serving certificate is valid.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
+
+/// Between two looks at what the parent says about authentication, and at the APIServices.
+const REFRESH: Duration = Duration::from_secs(60);
+
+/// After something on the parent failed at start.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Looks between two serving certificates: about a month.
+const LOOKS_A_CERTIFICATE: u32 = 30 * 24 * 60;
+
+const API_SERVICE: ApiResource =
+    ApiResource::cluster("apiregistration.k8s.io", "v1", "apiservices", "APIService");
+const TOKEN_REVIEWS: ApiResource =
+    ApiResource::cluster("authentication.k8s.io", "v1", "tokenreviews", "TokenReview");
+const ACCESS_REVIEWS: ApiResource = ApiResource::cluster(
+    "authorization.k8s.io",
+    "v1",
+    "subjectaccessreviews",
+    "SubjectAccessReview",
+);
+
+/// What a serving hub is told.
+#[derive(Debug, Clone, Default)]
+pub struct ServeConfig {
+    /// The hub itself.
+    pub hub: Config,
+    /// Host names and addresses for its certificate, beside those of its Service.
+    pub names: Vec<String>,
+    /// Bounds of the listener.
+    pub limits: listen::Limits,
+}
+
+/// Serves a hub on a listener until shutdown. `client` has the rights of the hub's service account on the parent.
+///
+/// # Errors
+/// The configuration cannot be used, or the serving certificate cannot be made. While the parent is away at start it
+/// waits.
+pub async fn serve(
+    config: ServeConfig,
+    client: Client,
+    listener: TcpListener,
+    env: Env,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let hub_config = config.hub.check()?;
+    let authority = loop {
+        match authority(&client, &env).await {
+            Ok(authority) => break authority,
+            Err(Error::Parent(error)) => {
+                tracing::warn!(error = %runtime::Chain(&error), "the hub's certificate authority cannot be read");
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return Ok(()),
+                    () = tokio::time::sleep(RETRY) => {}
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let names = service_names(config.names);
+    let certificate = ServingCertificate::new(&issue(&authority, &names, &env)?)?;
+    let hub = Hub::new(client.clone(), env.clone(), hub_config, shutdown.clone());
+    let delegated = Delegated::new(delegated::Config {
+        groups: hub.groups(),
+        tokens: Arc::new(Reviews(client.clone())),
+        access: Arc::new(Reviews(client.clone())),
+        env: env.clone(),
+    });
+    let upkeep = Upkeep {
+        client,
+        authority,
+        names,
+        certificate: Arc::clone(&certificate),
+        env,
+        delegated,
+    };
+    let serving = listen::serve(
+        listener,
+        server_config(certificate, &[])?,
+        Arc::clone(&upkeep.delegated),
+        config.limits,
+        shutdown.clone(),
+    );
+    tokio::select! {
+        biased;
+        () = serving => {}
+        () = upkeep.run() => {}
+    }
+    hub.close();
+    Ok(())
+}
+
+/// The names under which the parent reaches the hub.
+fn service_names(more: Vec<String>) -> Vec<String> {
+    let service = format!("{HUB}.{SYSTEM_NAMESPACE}.svc");
+    let mut names = vec![
+        service.clone(),
+        format!("{service}.cluster.local"),
+        "localhost".to_owned(),
+    ];
+    for name in more {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn issue(authority: &Authority, names: &[String], env: &Env) -> Result<Identity, Error> {
+    Ok(authority.issue_server(HUB, names, LIFETIME, env)?)
+}
+
+/// The CA of all hubs of this parent; the first one makes it.
+async fn authority(client: &Client, env: &Env) -> Result<Authority, Error> {
+    if let Some(secret) = client
+        .get_opt(&SECRETS, Some(SYSTEM_NAMESPACE), SERVING_SECRET)
+        .await?
+    {
+        return from_secret(&secret);
+    }
+    let authority = Authority::create(HUB, env.now(), env)?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {
+            "name": SERVING_SECRET, "namespace": SYSTEM_NAMESPACE,
+            "labels": {api::labels::CREATED_BY: api::labels::CREATED_BY_HUB},
+        },
+        "data": {
+            "tls.crt": STANDARD.encode(authority.certificate_pem()),
+            "tls.key": STANDARD.encode(authority.key_pem().expose()),
+        },
+    });
+    match client.create(&SECRETS, Some(SYSTEM_NAMESPACE), &secret).await {
+        Ok(_) => Ok(authority),
+        // Another hub was quicker.
+        Err(error) if error.is_already_exists() => from_secret(
+            &client
+                .get(&SECRETS, Some(SYSTEM_NAMESPACE), SERVING_SECRET)
+                .await?,
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn from_secret(secret: &Value) -> Result<Authority, Error> {
+    let text = |key: &str| {
+        let bytes = secret["data"][key]
+            .as_str()
+            .and_then(|text| STANDARD.decode(text).ok());
+        bytes
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .unwrap_or_default()
+    };
+    Ok(Authority::from_pem(&text("tls.crt"), &text("tls.key"))?)
+}
+
+/// What is looked after while the hub serves.
+struct Upkeep {
+    client: Client,
+    authority: Authority,
+    names: Vec<String>,
+    certificate: Arc<ServingCertificate>,
+    env: Env,
+    delegated: Arc<Delegated>,
+}
+
+impl Upkeep {
+    async fn run(&self) {
+        let mut looks = 0_u32;
+        loop {
+            let authenticated = self.read_authentication().await;
+            let registered = self.publish_authority().await;
+            looks += 1;
+            if looks.is_multiple_of(LOOKS_A_CERTIFICATE)
+                && let Err(error) = self.renew()
+            {
+                tracing::error!(error = %runtime::Chain(&error), "the serving certificate was not renewed");
+            }
+            let wait = match authenticated.and(registered) {
+                Ok(()) => REFRESH,
+                Err(error) => {
+                    tracing::warn!(error = %runtime::Chain(&*error), "the hub is not yet set up on its parent");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn read_authentication(&self) -> Result<(), BoxError> {
+        let map = self
+            .client
+            .get(
+                &CONFIG_MAPS,
+                Some("kube-system"),
+                "extension-apiserver-authentication",
+            )
+            .await?;
+        Ok(self.delegated.set_authentication(&map)?)
+    }
+
+    /// Puts the CA into the APIServices that lack it. One that is not installed is left alone.
+    async fn publish_authority(&self) -> Result<(), BoxError> {
+        let bundle = STANDARD.encode(self.authority.certificate_pem());
+        for name in API_SERVICES {
+            let Some(service) = self.client.get_opt(&API_SERVICE, None, name).await? else {
+                tracing::debug!(name, "API service is not installed");
+                continue;
+            };
+            if service["spec"]["caBundle"] == bundle.as_str()
+                && service["spec"]["insecureSkipTLSVerify"] != true
+            {
+                continue;
+            }
+            let patch = json!({"spec": {"caBundle": bundle, "insecureSkipTLSVerify": null}});
+            self.client
+                .patch(&API_SERVICE, None, name, None, Patch::Merge, &patch)
+                .await?;
+            tracing::info!(name, "API service trusts the hub's certificate authority");
+        }
+        Ok(())
+    }
+
+    fn renew(&self) -> Result<(), Error> {
+        Ok(self
+            .certificate
+            .replace(&issue(&self.authority, &self.names, &self.env)?)?)
+    }
+}
+
+/// Asks the parent.
+struct Reviews(Client);
+
+impl TokenReviewer for Reviews {
+    fn review<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, ApiError>> {
+        Box::pin(async move {
+            let review = json!({
+                "apiVersion": TOKEN_REVIEWS.api_version(), "kind": "TokenReview", "spec": {"token": token},
+            });
+            let answer = self
+                .0
+                .create(&TOKEN_REVIEWS, None, &review)
+                .await
+                .map_err(respond::from_parent)?;
+            let status = &answer["status"];
+            Ok((status["authenticated"] == true).then(|| user(&status["user"])))
+        })
+    }
+}
+
+impl AccessReviewer for Reviews {
+    fn review<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        attributes: &'a Attributes,
+    ) -> BoxFuture<'a, Result<Decision, ApiError>> {
+        Box::pin(async move {
+            let review = access_review(user, attributes);
+            let answer = self
+                .0
+                .create(&ACCESS_REVIEWS, None, &review)
+                .await
+                .map_err(respond::from_parent)?;
+            let status = &answer["status"];
+            let verdict = match (status["allowed"] == true, status["denied"] == true) {
+                (true, _) => Verdict::Allowed,
+                (false, true) => Verdict::Denied,
+                (false, false) => Verdict::NoOpinion,
+            };
+            let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+            Ok(Decision {
+                verdict,
+                reason: text("reason"),
+                problem: text("evaluationError"),
+            })
+        })
+    }
+}
+
+fn user(value: &Value) -> UserInfo {
+    let texts = |value: &Value| -> Vec<String> {
+        let all = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    UserInfo {
+        name: value["username"].as_str().unwrap_or_default().to_owned(),
+        uid: value["uid"].as_str().unwrap_or_default().to_owned(),
+        groups: texts(&value["groups"]),
+        extra: value["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, values)| (key.clone(), texts(values)))
+            .collect(),
+    }
+}
+
+fn access_review(user: &UserInfo, attributes: &Attributes) -> Value {
+    let mut review = json!({
+        "apiVersion": ACCESS_REVIEWS.api_version(), "kind": "SubjectAccessReview",
+        "spec": {"user": user.name, "uid": user.uid, "groups": user.groups, "extra": secretless(user)},
+    });
+    match &attributes.target {
+        Target::Resource {
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } => {
+            review["spec"]["resourceAttributes"] = json!({
+                "verb": attributes.verb.as_str(), "group": group.as_str(), "version": version.as_str(),
+                "resource": resource.as_str(), "subresource": subresource.as_str(),
+                "namespace": namespace.as_str(), "name": name.as_str(),
+            });
+        }
+        Target::Path(path) => {
+            review["spec"]["nonResourceAttributes"] = json!({"verb": attributes.verb.as_str(), "path": path});
+        }
+    }
+    review
+}
+
+/// The user's extras without the child credentials among them: rights never depend on those, and audit logs keep what
+/// is reviewed.
+fn secretless(user: &UserInfo) -> Value {
+    let extra = user
+        .extra
+        .iter()
+        .filter(|(key, _)| !key.to_ascii_lowercase().starts_with("clusternet-"));
+    extra
+        .map(|(key, values)| (key.clone(), json!(values)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_review_names_the_action_and_no_child_credential() {
+        let mut jane = UserInfo::new("jane", &["ops"]);
+        jane.extra
+            .insert("clusternet-token".to_owned(), vec!["secret".to_owned()]);
+        jane.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
+        let review = access_review(
+            &jane,
+            &Attributes::resource("get", "proxies.clusternet.io", "sockets", "", "id"),
+        );
+        assert_eq!(review["spec"]["extra"], json!({"scopes": ["a"]}));
+        let attributes = &review["spec"]["resourceAttributes"];
+        assert_eq!(
+            (&attributes["resource"], &attributes["name"]),
+            (&json!("sockets"), &json!("id"))
+        );
+        let path = access_review(&jane, &Attributes::path("get", "/metrics"));
+        assert_eq!(
+            path["spec"]["nonResourceAttributes"],
+            json!({"verb": "get", "path": "/metrics"})
+        );
+    }
+
+    #[test]
+    fn a_reviewed_user_keeps_everything() {
+        let read = user(&json!({"username": "jane", "uid": "1", "groups": ["a"], "extra": {"k": ["v"]}}));
+        assert_eq!(
+            (read.name.as_str(), read.uid.as_str(), read.groups),
+            ("jane", "1", vec!["a".to_owned()])
+        );
+        assert_eq!(read.extra["k"], ["v"]);
+    }
+
+    #[test]
+    fn hubs_of_one_parent_share_their_authority() {
+        let env = Env::system();
+        let authority = Authority::create(HUB, env.now(), &env).unwrap();
+        let secret = json!({"data": {
+            "tls.crt": STANDARD.encode(authority.certificate_pem()),
+            "tls.key": STANDARD.encode(authority.key_pem().expose()),
+        }});
+        let again = from_secret(&secret).unwrap();
+        assert_eq!(again.certificate_pem(), authority.certificate_pem());
+        assert!(issue(&again, &service_names(vec!["10.0.0.1".to_owned()]), &env).is_ok());
+        assert!(from_secret(&json!({})).is_err());
+    }
+}
