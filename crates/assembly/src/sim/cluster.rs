@@ -78,6 +78,8 @@ pub(crate) struct Cluster {
     pub(crate) blueprint: Blueprint,
     pub(crate) disk: SimDisk,
     pub(crate) door: Arc<Door>,
+    /// Held by whoever lets it die, until it is there again.
+    pub(crate) dying: tokio::sync::Mutex<()>,
     env: Env,
     tokens: Arc<TokenKeys>,
     trace: Trace,
@@ -101,6 +103,7 @@ impl Cluster {
         Ok(Self {
             disk: SimDisk::new(random.next()),
             door: Arc::default(),
+            dying: tokio::sync::Mutex::default(),
             env,
             tokens: Arc::new(tokens),
             trace,
@@ -148,7 +151,13 @@ impl Cluster {
     /// # Errors
     /// What does not start.
     pub(crate) async fn start(&self) -> Result<(), BoxError> {
-        let options = Options::new(self.environment("store"));
+        // Small, so that old events are forgotten, segments end and snapshots are made within a run.
+        let options = Options {
+            window_events: 300,
+            segment_bytes: 128 << 10,
+            snapshot_bytes: 256 << 10,
+            ..Options::new(self.environment("store"))
+        };
         let store = Store::open(Arc::new(self.disk.clone()), options, Mode::Inline)?;
         // Nobody else holds it: the last process is dead.
         let mut promises = std::mem::take(&mut *self.promises.lock().unwrap_or_else(PoisonError::into_inner));
@@ -238,6 +247,8 @@ pub(crate) struct Role {
     pub(crate) name: &'static str,
     /// Kills it.
     pub(crate) fuse: Arc<Fuse>,
+    /// What its requests to its own cluster go over.
+    pub(crate) link: Link,
     /// Runs it until it is dropped.
     pub(crate) run: Box<dyn Fn() -> RunningRole + Send + Sync>,
 }

@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Silence { member: usize, lasts: Duration },
     /// The parent does what a member asks, and the answer is lost.
     LoseAnswers { member: usize, per_mille: usize, lasts: Duration },
+    /// A role's own cluster does what it asks, and the answer is lost.
+    LoseNearAnswers { role: usize, per_mille: usize, lasts: Duration },
     /// A control plane dies, in the middle of a disk step if there is one soon.
     Crash { cluster: usize, after_steps: u64, death: Death, lasts: Duration },
     /// A role dies at one of its writes.
@@ -41,18 +43,41 @@ pub(crate) struct Planned {
     pub(crate) fault: Fault,
 }
 
-/// Chooses the faults of a run: their beginnings lie within `span`.
-pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Duration) -> Vec<Planned> {
-    let millis = usize::try_from(span.as_millis()).unwrap_or(usize::MAX);
+/// When the faults of a part of a run begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span<'a> {
+    /// Within this time.
+    pub(crate) whole: Duration,
+    /// Most of them soon after one of these moments, when much happens.
+    pub(crate) busy: &'a [Duration],
+}
+
+impl Span<'_> {
+    fn choose(self, random: &mut SplitMix) -> Duration {
+        let below = |random: &mut SplitMix, span: Duration| {
+            Duration::from_millis(random.below(usize::try_from(span.as_millis()).unwrap_or(usize::MAX)) as u64)
+        };
+        match self.busy.get(random.below(self.busy.len())) {
+            Some(moment) if random.below(4) > 0 => *moment + below(random, BUSY),
+            Some(_) | None => below(random, self.whole),
+        }
+    }
+}
+
+/// How long much happens after a busy moment.
+const BUSY: Duration = Duration::from_millis(2_500);
+
+/// Chooses the faults of a part of a run.
+pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Span<'_>) -> Vec<Planned> {
     let mut faults: Vec<Planned> = (0..random.below(most + 1))
-        .map(|_| Planned { at: Duration::from_millis(random.below(millis) as u64), fault: choose(random, roles) })
+        .map(|_| Planned { at: span.choose(random), fault: choose(random, roles) })
         .collect();
     faults.sort_by_key(|planned| planned.at);
     faults
 }
 
 fn choose(random: &mut SplitMix, roles: usize) -> Fault {
-    let kind = random.below(12);
+    let kind = random.below(13);
     let member = random.below(MEMBERS);
     let lasts = Duration::from_millis(random.below(40_000) as u64 + 100);
     match kind {
@@ -73,6 +98,9 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
         },
         9 => Fault::FullDisk { cluster: random.below(MEMBERS + 1), lasts: lasts / 2 },
         10 => Fault::DeleteInMember { member },
+        11 => Fault::LoseNearAnswers {
+            role: random.below(roles), per_mille: 50 + random.below(400), lasts: lasts / 2,
+        },
         _ => Fault::ScaleInMember { member },
     }
 }
@@ -85,6 +113,9 @@ impl fmt::Display for Fault {
             Self::Silence { lasts, .. } => write!(f, "messages to and from the parent vanish for {lasts:?}"),
             Self::LoseAnswers { per_mille, lasts, .. } => {
                 write!(f, "{per_mille} of 1000 answers of the parent get lost for {lasts:?}")
+            }
+            Self::LoseNearAnswers { per_mille, lasts, .. } => {
+                write!(f, "{per_mille} of 1000 answers to a role get lost for {lasts:?}")
             }
             Self::Crash { after_steps, death, lasts, .. } => {
                 write!(f, "{death:?} within {after_steps} disk steps, back after {lasts:?}")
@@ -147,6 +178,13 @@ impl Fault {
                 tokio::time::sleep(lasts).await;
                 member.requests.lose(0);
             }
+            Self::LoseNearAnswers { role, per_mille, lasts } => {
+                let role = &fleet.roles[role];
+                fleet.trace.fault(&role.cluster, &format!("{}: {self}", role.name));
+                role.link.lose(per_mille);
+                tokio::time::sleep(lasts).await;
+                role.link.lose(0);
+            }
             Self::Crash { cluster: index, after_steps, death, lasts } => {
                 crash(fleet, cluster(index), &self, after_steps, death, lasts).await;
             }
@@ -194,8 +232,8 @@ async fn crash(
     death: Death,
     lasts: Duration,
 ) {
-    let Ok(behind) = cluster.door.behind() else {
-        // It is down already; one death is enough.
+    let (Ok(_dying), Ok(behind)) = (cluster.dying.try_lock(), cluster.door.behind()) else {
+        // It dies already; one death at a time is enough.
         return;
     };
     cluster.disk.crash_at(cluster.disk.steps() + after_steps);

@@ -114,26 +114,28 @@ fn account(name: &str) -> UserInfo {
 
 fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
     let fuse = Arc::new(Fuse::default());
-    let client = parent.client(account(names::SCHEDULER), &Link::new(seed, "scheduler", NEAR), &fuse);
+    let link = Link::new(seed, "scheduler", NEAR);
+    let client = parent.client(account(names::SCHEDULER), &link, &fuse);
     let env = parent.environment("scheduler");
     let run = move || {
         let running =
             scheduler::run(scheduler::Config::default(), client.clone(), env.clone(), CancellationToken::new());
         boxed(running)
     };
-    Arc::new(Role { cluster: parent.name().to_owned(), name: "scheduler", fuse, run: Box::new(run) })
+    Arc::new(Role { cluster: parent.name().to_owned(), name: "scheduler", fuse, link, run: Box::new(run) })
 }
 
 fn controllers(seed: u64, parent: &Cluster) -> Arc<Role> {
     let fuse = Arc::new(Fuse::default());
-    let client = parent.client(account(names::CONTROLLERS), &Link::new(seed, "controllers", NEAR), &fuse);
+    let link = Link::new(seed, "controllers", NEAR);
+    let client = parent.client(account(names::CONTROLLERS), &link, &fuse);
     let env = parent.environment("controllers");
     let run = move || {
         let running =
             controllers::run(controllers::Config::default(), client.clone(), env.clone(), CancellationToken::new());
         boxed(running)
     };
-    Arc::new(Role { cluster: parent.name().to_owned(), name: "controllers", fuse, run: Box::new(run) })
+    Arc::new(Role { cluster: parent.name().to_owned(), name: "controllers", fuse, link, run: Box::new(run) })
 }
 
 fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
@@ -146,16 +148,16 @@ fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
         let running = members::run(config.clone(), client.clone(), env.clone(), CancellationToken::new());
         boxed(running)
     };
-    Arc::new(Role { cluster: cluster.name().to_owned(), name: "workloads", fuse, run: Box::new(run) })
+    Arc::new(Role { cluster: cluster.name().to_owned(), name: "workloads", fuse, link, run: Box::new(run) })
 }
 
 fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
     let cluster = &member.cluster;
     let fuse = Arc::new(Fuse::default());
-    let near = Link::new(seed, &format!("{} agent", cluster.name()), NEAR);
+    let link = Link::new(seed, &format!("{} agent", cluster.name()), NEAR);
     let child = Child {
-        client: cluster.client(account(names::AGENT), &near, &fuse),
-        dialer: Arc::new(Dialer(Sockets { door: cluster.door.clone(), link: near })),
+        client: cluster.client(account(names::AGENT), &link, &fuse),
+        dialer: Arc::new(Dialer(Sockets { door: cluster.door.clone(), link: link.clone() })),
     };
     let connector = Arc::new(Connector {
         door: parent.door.clone(),
@@ -176,11 +178,12 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
         config.cluster_labels.insert("demo".to_owned(), "nginx".to_owned());
         config.report_interval = Duration::from_secs(10);
         config.collect_interval = Duration::from_secs(5);
-        config.child_url = format!("https://{name}.sim:6443");
+        // Without TLS, which is neither simulated nor deterministic.
+        config.child_url = format!("http://{name}.sim:6443");
         config.child_ca = AUTHORITY_PEM.as_bytes().to_vec();
         boxed(agent::run(config, child.clone(), connector.clone(), env.clone(), CancellationToken::new()))
     };
-    Arc::new(Role { cluster: cluster.name().to_owned(), name: "agent", fuse, run: Box::new(run) })
+    Arc::new(Role { cluster: cluster.name().to_owned(), name: "agent", fuse, link, run: Box::new(run) })
 }
 
 fn boxed<E: Into<BoxError>>(

@@ -68,10 +68,8 @@ pub(crate) struct Recorded {
     disk: SimDisk,
     trace: Trace,
     promises: Arc<Mutex<Promises>>,
-    /// Cancelled when the process is gone: nothing happens here any more.
+    /// Cancelled when the process is gone, by us if its disk fails: nothing happens here any more.
     dead: CancellationToken,
-    /// Told when the disk has failed.
-    failed: CancellationToken,
 }
 
 impl fmt::Debug for Recorded {
@@ -97,13 +95,7 @@ impl Recorded {
             trace,
             promises,
             dead,
-            failed: CancellationToken::new(),
         }
-    }
-
-    /// Cancelled when the disk has failed.
-    pub(crate) fn failed(&self) -> CancellationToken {
-        self.failed.clone()
     }
 
     fn promises(&self) -> MutexGuard<'_, Promises> {
@@ -111,7 +103,7 @@ impl Recorded {
     }
 
     fn open(&self) -> Result<(), Error> {
-        if self.dead.is_cancelled() || self.failed.is_cancelled() {
+        if self.dead.is_cancelled() {
             return Err(Error::Closed("its process is gone".to_owned()));
         }
         Ok(())
@@ -184,7 +176,8 @@ impl ObjectSource for Recorded {
                 if outcome.is_err() {
                     self.promises().in_doubt = Some(key);
                 }
-                self.failed.cancel();
+                // The process dies with its disk.
+                self.dead.cancel();
                 return std::future::pending().await;
             }
             outcome

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, apps, clusters, kubernetes, labels, names};
+use api::{annotations, apps, clusters, kubernetes, names};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clock::SplitMix;
 use kubeio::{Client, DeleteOptions, Error, ListOptions, Patch};
 use machinery::{ApiResource, meta};
@@ -11,8 +13,8 @@ use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::SimConfig;
-use super::fault::{Planned, plan};
+use super::{SimConfig, is_sign_of_life};
+use super::fault::{Planned, Span, plan};
 use super::fleet::{Fleet, MEMBERS};
 use super::trace::Trace;
 use crate::fleet as overview;
@@ -44,36 +46,38 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
     let admin = fleet.parent.administrator();
     let run = Run { fleet, trace, admin };
 
-    let faults = run.faults(&mut random, config.faults, Duration::from_secs(60));
-    run.pause(&mut random, 5_000).await;
+    // Registration begins at once, the Subscription follows.
+    let (prepare, send) = (moment(&mut random, 5_000), moment(&mut random, 20_000));
+    let span = Span { whole: Duration::from_secs(60), busy: &[Duration::ZERO, prepare + send, prepare + send] };
+    let faults = run.faults(&mut random, config.faults, span);
+    tokio::time::sleep(prepare).await;
     for object in templates(2) {
-        run.store(&object).await?;
+        run.create(&shadow(&object), namespace(&object), &object).await?;
     }
-    run.pause(&mut random, 20_000).await;
+    tokio::time::sleep(send).await;
     run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription()).await?;
     run.trace.line("-", "subscription created");
     run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2))).await?;
     run.quiet().await?;
 
-    let faults = run.faults(&mut random, config.faults / 2, Duration::from_secs(30));
-    run.pause(&mut random, 10_000).await;
+    let (when, faults) = run.next_part(&mut random, config);
+    tokio::time::sleep(when).await;
     run.persist("the template is changed", || async {
-        let patch = json!({"template": {"spec": {"replicas": 3}}});
-        let name = format!("deployments.{NAMESPACE}.{NAME}");
-        let namespace = Some(names::RESERVED_NAMESPACE);
-        run.admin.patch(&apps::MANIFESTS, namespace, &name, None, Patch::Merge, &patch).await.map(drop)
+        let patch = json!({"spec": {"replicas": 3}});
+        let deployment = &templates(3)[2];
+        run.admin.patch(&shadow(deployment), namespace(deployment), NAME, None, Patch::Merge, &patch).await.map(drop)
     })
     .await?;
     run.trace.line("-", "template changed");
     run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3))).await?;
 
-    let faults = run.faults(&mut random, config.faults / 2, Duration::from_secs(30));
-    run.pause(&mut random, 10_000).await;
+    let (when, faults) = run.next_part(&mut random, config);
+    tokio::time::sleep(when).await;
     run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
     run.trace.line("-", "subscription deleted");
     run.settle(faults, "everything is taken back", |run| Box::pin(run.remains())).await?;
     for object in templates(2) {
-        run.delete(&apps::MANIFESTS, Some(names::RESERVED_NAMESPACE), &manifest_name(&object)).await?;
+        run.delete(&shadow(&object), namespace(&object), meta::name(&object)).await?;
     }
     run.until("the templates are gone", |run| Box::pin(run.templates_left())).await?;
     run.quiet().await?;
@@ -83,6 +87,10 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
         Ok(Err(lost)) => Err(lost),
         Err(error) => Err(format!("the counting client failed: {error}")),
     }
+}
+
+fn moment(random: &mut SplitMix, millis: usize) -> Duration {
+    Duration::from_millis(random.below(millis) as u64)
 }
 
 fn told(what: &str, error: &BoxError) -> String {
@@ -98,12 +106,8 @@ struct Run<'a> {
 type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
 
 impl Run<'_> {
-    async fn pause(&self, random: &mut SplitMix, millis: usize) {
-        tokio::time::sleep(Duration::from_millis(random.below(millis) as u64)).await;
-    }
-
     /// Chooses what goes wrong from now on, and lets it.
-    fn faults(&self, random: &mut SplitMix, most: usize, span: Duration) -> JoinSet<()> {
+    fn faults(&self, random: &mut SplitMix, most: usize, span: Span<'_>) -> JoinSet<()> {
         let mut faults = JoinSet::new();
         for Planned { at, fault } in plan(random, self.fleet.roles.len(), most, span) {
             let fleet = self.fleet.clone();
@@ -113,6 +117,13 @@ impl Run<'_> {
             });
         }
         faults
+    }
+
+    /// When the next thing is to happen, and what goes wrong around it.
+    fn next_part(&self, random: &mut SplitMix, config: &SimConfig) -> (Duration, JoinSet<()>) {
+        let when = moment(random, 10_000);
+        let span = Span { whole: Duration::from_secs(30), busy: &[when] };
+        (when, self.faults(random, config.faults / 2, span))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -162,16 +173,8 @@ impl Run<'_> {
         let from = self.trace.len();
         tokio::time::sleep(QUIET).await;
         self.check()?;
-        let usual = [
-            "coordination.k8s.io/leases", "clusters.clusternet.io/managedclusters", " events ", " configmaps \"default/count",
-            "events.k8s.io/events",
-        ];
-        let noise: Vec<String> = self
-            .trace
-            .lines_from(from)
-            .into_iter()
-            .filter(|line| !usual.iter().any(|usual| line.contains(usual)))
-            .collect();
+        let noise = self.trace.lines_from(from).into_iter().filter(|line| !is_sign_of_life(line));
+        let noise: Vec<String> = noise.filter(|line| !line.contains(" delete events ")).collect();
         if noise.is_empty() {
             return Ok(());
         }
@@ -216,11 +219,6 @@ impl Run<'_> {
         .await
     }
 
-    /// Stores a template.
-    async fn store(&self, object: &Value) -> Result<(), String> {
-        self.create(&apps::MANIFESTS, Some(names::RESERVED_NAMESPACE), &manifest(object)).await
-    }
-
     async fn all(&self, client: &Client, resource: &ApiResource) -> Result<Vec<Value>, Error> {
         Ok(client.list_all(resource, None, &ListOptions::default()).await?.items)
     }
@@ -251,8 +249,7 @@ impl Run<'_> {
             let (name, client) = (member.cluster.name(), member.cluster.administrator());
             for object in templates(replicas) {
                 let resource = resource(&object);
-                let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
-                let live = client.get_opt(&resource, namespace, meta::name(&object)).await?;
+                let live = client.get_opt(&resource, namespace(&object), meta::name(&object)).await?;
                 let what = format!("{} {}", resource.kind, meta::name(&object));
                 let Some(live) = live else {
                     lacks(false, format!("{name} has no {what}"));
@@ -268,8 +265,37 @@ impl Run<'_> {
                 }
             }
         }
+        for cluster in &managed {
+            if let Err(problem) = self.reach_through_the_hub(cluster).await {
+                missing.push(format!("{} is not reached through the hub: {problem}", meta::name(cluster)));
+            }
+        }
         missing.extend(self.strays().await?);
         Ok(missing)
+    }
+
+    /// Reads the application's namespace in a member as a user of the hub does.
+    async fn reach_through_the_hub(&self, cluster: &Value) -> Result<(), String> {
+        let said = |error: Error| runtime::Chain(&error).to_string();
+        let place = Some(meta::namespace(cluster));
+        let secret = self.admin.get(&kubernetes::SECRETS, place, names::CHILD_DEPLOYER_SECRET).await.map_err(said)?;
+        let token = secret["data"]["token"].as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+        let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();
+        let path = format!(
+            "/apis/{}/{}/sockets/{id}/proxy/direct/api/v1/namespaces/{NAMESPACE}",
+            api::proxies::GROUP, api::proxies::VERSION
+        );
+        let request = http::Request::get(path)
+            .header("Impersonate-User", "clusternet")
+            .header("Impersonate-Extra-Clusternet-Token", token.as_slice())
+            .body(Vec::new())
+            .map_err(|error| error.to_string())?;
+        let response = self.admin.request(request).await.map_err(said)?;
+        let answer: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+        if response.status().is_success() && meta::name(&answer) == NAMESPACE {
+            return Ok(());
+        }
+        Err(format!("{} {answer}", response.status()))
     }
 
     /// Objects in members that say they belong to a Description which the parent does not have.
@@ -311,8 +337,7 @@ impl Run<'_> {
             let (name, client) = (member.cluster.name(), member.cluster.administrator());
             for object in templates(0) {
                 let resource = resource(&object);
-                let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
-                if client.get_opt(&resource, namespace, meta::name(&object)).await?.is_some() {
+                if client.get_opt(&resource, namespace(&object), meta::name(&object)).await?.is_some() {
                     left.push(format!("{} {} in {name}", resource.kind, meta::name(&object)));
                 }
             }
@@ -383,29 +408,14 @@ fn subscription() -> Value {
     })
 }
 
-fn manifest_name(object: &Value) -> String {
-    let plural = resource(object).plural;
-    match meta::namespace(object) {
-        "" => format!("{plural}.{}", meta::name(object)),
-        namespace => format!("{plural}.{namespace}.{}", meta::name(object)),
-    }
+/// The kind of an object once more, where writing it makes a template.
+fn shadow(object: &Value) -> ApiResource {
+    let ApiResource { plural, kind, namespaced, .. } = resource(object);
+    ApiResource { group: "shadow".into(), version: "v1alpha1".into(), plural, kind, namespaced }
 }
 
-/// What the shadow API makes of an object.
-fn manifest(object: &Value) -> Value {
-    let (group, version) = object["apiVersion"].as_str().and_then(|both| both.split_once('/')).unwrap_or(("", "v1"));
-    json!({
-        "apiVersion": apps::MANIFESTS.api_version(), "kind": "Manifest",
-        "metadata": {
-            "name": manifest_name(object), "namespace": names::RESERVED_NAMESPACE,
-            "labels": {
-                labels::CREATED_BY: labels::CREATED_BY_HUB, labels::CONFIG_GROUP: group,
-                labels::CONFIG_VERSION: version, labels::CONFIG_KIND: object["kind"],
-                labels::CONFIG_NAME: meta::name(object), labels::CONFIG_NAMESPACE: meta::namespace(object),
-            },
-        },
-        "template": object,
-    })
+fn namespace(object: &Value) -> Option<&str> {
+    Some(meta::namespace(object)).filter(|namespace| !namespace.is_empty())
 }
 
 /// A client that counts in a ConfigMap, and minds when a number that was acknowledged is forgotten.

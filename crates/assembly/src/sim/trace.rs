@@ -13,7 +13,9 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 /// How many log lines are kept for a failure's report.
-const LOG_LINES: usize = 60;
+const LOG_LINES: usize = 40;
+/// How many characters of each.
+const LOG_WIDTH: usize = 240;
 
 /// The record of a run. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -138,7 +140,8 @@ impl<S: Subscriber> Layer<S> for Listener {
         event.record(&mut Fields(&mut text));
         let at = self.0.elapsed_ms();
         let target = event.metadata().target();
-        let line = format!("{at:>8} {level} {target}: {text}");
+        let shown: String = text.chars().take(LOG_WIDTH).collect();
+        let line = format!("{at:>8} {level} {target}: {shown}");
         let mut inner = self.0.inner();
         if inner.log.len() == LOG_LINES {
             inner.log.pop_front();
