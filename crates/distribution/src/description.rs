@@ -4,6 +4,7 @@
 //! ever drop the finalizer, so the parent does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{apps, finalizers, reasons};
 use machinery::meta;
@@ -20,7 +21,12 @@ pub struct View<'a> {
     pub clusters: &'a [Arc<Value>],
     /// The HelmReleases that carry the Description's uid.
     pub releases: &'a [Arc<Value>],
+    /// For how long the cluster has been saying that it is not ready; zero if it is, or if nobody can tell.
+    pub unready_for: Duration,
 }
+
+/// For how long a child may say that it is not ready before its objects are given up.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What to do about a Description.
 pub fn plan(view: &View<'_>) -> Plan {
@@ -29,7 +35,11 @@ pub fn plan(view: &View<'_>) -> Plan {
     if !meta::is_deleting(description) {
         return plan;
     }
-    let lost = loss(view.clusters);
+    let (lost, patience) = match loss(view) {
+        Loss::No => (None, None),
+        Loss::Later(patience) => (None, Some(patience)),
+        Loss::Yes(why) => (Some(why), None),
+    };
     for release in view.releases {
         if !meta::is_deleting(release) {
             plan.push(Action::delete(&apps::HELM_RELEASES, release));
@@ -40,7 +50,8 @@ pub fn plan(view: &View<'_>) -> Plan {
         }
     }
     let Some(lost) = lost else {
-        plan.next = Next::Blocked("waiting for the agent to take the objects away".to_owned());
+        let waiting = || Next::Blocked("waiting for the agent to take the objects away".to_owned());
+        plan.next = patience.map_or_else(waiting, Next::Again);
         return plan;
     };
     if !view.releases.is_empty() {
@@ -61,26 +72,42 @@ pub fn plan(view: &View<'_>) -> Plan {
     plan
 }
 
-/// Why the child cannot take its objects away; `None` while there is hope.
+/// Whether the child cannot take its objects away.
+enum Loss {
+    /// It can, or there is hope.
+    No,
+    /// There is hope for this long.
+    Later(Duration),
+    /// It cannot, and why.
+    Yes(String),
+}
+
+/// Whether there is hope for a child.
 ///
-/// A cluster that has not said anything yet is not lost: its first heartbeat may be on its way, and the life cycle
-/// declares it `Unknown` after its grace period. One that is taken out of the fleet is not lost either while it
-/// answers: it takes its objects away before its credential goes.
-fn loss(clusters: &[Arc<Value>]) -> Option<String> {
-    let Some(cluster) = clusters.first() else {
-        return Some("there is no ManagedCluster in the namespace".to_owned());
+/// One that has not said anything yet is not lost: its first heartbeat may be on its way, and the life cycle declares
+/// it `Unknown` after its grace period. One that is taken out of the fleet is not lost while it answers: it takes its
+/// objects away before its credential goes. One that says itself that it is not ready has an agent that goes on
+/// trying, so it gets [`PATIENCE`].
+fn loss(view: &View<'_>) -> Loss {
+    let Some(cluster) = view.clusters.first() else {
+        return Loss::Yes("there is no ManagedCluster in the namespace".to_owned());
     };
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions
+    let Some(ready) = conditions
         .into_iter()
-        .find(|condition| condition["type"] == reasons::READY)?;
+        .find(|condition| condition["type"] == reasons::READY)
+    else {
+        return Loss::No;
+    };
     let status = ready["status"].as_str().unwrap_or_default();
-    (status != "True").then(|| {
-        format!(
+    match status {
+        "True" => Loss::No,
+        "False" if view.unready_for < PATIENCE => Loss::Later(PATIENCE - view.unready_for),
+        _ => Loss::Yes(format!(
             "ManagedCluster \"{}\" is not ready (Ready is {status})",
             meta::name(cluster)
-        )
-    })
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +125,10 @@ mod tests {
     }
 
     fn check(deleting: bool, clusters: &[Arc<Value>], releases: &[Arc<Value>]) -> String {
+        check_after(0, deleting, clusters, releases)
+    }
+
+    fn check_after(seconds: u64, deleting: bool, clusters: &[Arc<Value>], releases: &[Arc<Value>]) -> String {
         let mut description = json!({"kind": "Description", "metadata": {
             "namespace": "ns", "name": "d", "finalizers": ["apps.clusternet.io/finalizer", "theirs"], "resourceVersion": "7"}});
         if deleting {
@@ -107,6 +138,7 @@ mod tests {
             description: &description,
             clusters,
             releases,
+            unready_for: Duration::from_secs(seconds),
         });
         let mut words = Vec::new();
         for action in &plan.actions {
@@ -117,8 +149,10 @@ mod tests {
                 Action::Event { note, .. } => note.clone(),
             });
         }
-        if let Next::Blocked(why) = plan.next {
-            words.push(why);
+        match plan.next {
+            Next::Done => {}
+            Next::Blocked(why) => words.push(why),
+            Next::Again(delay) => words.push(format!("again in {} s", delay.as_secs())),
         }
         words.join("; ")
     }
@@ -148,6 +182,13 @@ mod tests {
             text.contains("ManagedCluster \"edge-7\" is not ready (Ready is Unknown)")
                 && text.ends_with(patch)
         );
+    }
+
+    #[test]
+    fn is_patient_with_a_child_that_still_talks() {
+        let unwell = [cluster(Some("False"))];
+        assert_eq!(check_after(100, true, &unwell, &[]), "again in 500 s");
+        assert!(check_after(600, true, &unwell, &[]).contains("(Ready is False)"));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
             description: &a_description,
             clusters: &clusters,
             releases: &bases,
+            unready_for: std::time::Duration::ZERO,
         }),
         inventory::plan(&inventory::View {
             subscription: &sub,

@@ -1,11 +1,13 @@
 //! Looking at one object: take a snapshot, plan, carry out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::{apps, clusters, kubernetes, labels, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
 use distribution::{Feed, Next, base, description, division, inventory, protection, status, subscription};
+use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
@@ -129,6 +131,9 @@ impl Deployer {
             description: &object,
             clusters: &clusters,
             releases: &releases,
+            unready_for: clusters
+                .first()
+                .map_or(Duration::ZERO, |it| unready_for(it, self.shared.env.now())),
         };
         let plan = description::plan(&view);
         self.finish(&object, reasons::FAILED_DELETING_DESCRIPTION, plan)
@@ -213,4 +218,15 @@ impl Deployer {
             }
         }
     }
+}
+
+/// For how long a cluster has been saying that it is not ready.
+fn unready_for(cluster: &Value, now: Timestamp) -> Duration {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions
+        .into_iter()
+        .find(|it| it["type"] == reasons::READY && it["status"] == "False");
+    let since = ready.and_then(|it| it["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    let age = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+    age.unwrap_or(Duration::ZERO)
 }
