@@ -118,7 +118,11 @@ impl Cause {
 
     /// `Not found: "x"`
     pub fn not_found(field: &str, value: &Value) -> Self {
-        Self::of("FieldValueNotFound", field, format!("Not found: {}", shown(value)))
+        Self::of(
+            "FieldValueNotFound",
+            field,
+            format!("Not found: {}", shown(value)),
+        )
     }
 
     /// `Forbidden: detail`
@@ -172,6 +176,9 @@ mod tests {
             Cause::not_supported("spec.a", &json!("x"), &["a", "b"]).message,
             r#"Unsupported value: "x": supported values: "a", "b""#
         );
-        assert_eq!(Cause::too_long("a", 1).message, "Too long: may not be more than 1 byte");
+        assert_eq!(
+            Cause::too_long("a", 1).message,
+            "Too long: may not be more than 1 byte"
+        );
     }
 }

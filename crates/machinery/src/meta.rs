@@ -29,7 +29,10 @@ pub fn gvk(object: &Value) -> Gvk {
 
 /// `apiVersion`
 pub fn api_version(object: &Value) -> &str {
-    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+    object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// `kind`
@@ -79,7 +82,10 @@ pub fn is_deleting(object: &Value) -> bool {
 
 /// `metadata.deletionGracePeriodSeconds`
 pub fn deletion_grace_period(object: &Value) -> Option<i64> {
-    object.get("metadata")?.get("deletionGracePeriodSeconds")?.as_i64()
+    object
+        .get("metadata")?
+        .get("deletionGracePeriodSeconds")?
+        .as_i64()
 }
 
 /// `metadata.generation`, 0 if there is none.
@@ -323,7 +329,10 @@ mod tests {
             "metadata": {"name": "web", "labels": {"a": "b"}, "finalizers": ["f"], "generation": 3},
         });
         assert_eq!(gvk(&object).to_string(), "apps/v1, Kind=Deployment");
-        assert_eq!((name(&object), namespace(&object), generation(&object)), ("web", "", 3));
+        assert_eq!(
+            (name(&object), namespace(&object), generation(&object)),
+            ("web", "", 3)
+        );
         assert_eq!((label(&object, "a"), annotation(&object, "a")), (Some("b"), None));
         assert!(has_finalizer(&object, "f") && !is_deleting(&object));
         assert_eq!(name(&json!([1])), "");
@@ -338,7 +347,9 @@ mod tests {
         assert_eq!(object, json!({"metadata": {"labels": {"a": "b"}}}));
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "u"}});
         let reference = OwnerReference::controller_of(&owner);
-        assert!(set_owner_reference(&mut object, &reference) && !set_owner_reference(&mut object, &reference));
+        assert!(
+            set_owner_reference(&mut object, &reference) && !set_owner_reference(&mut object, &reference)
+        );
         assert_eq!(controller(&object), Some(reference));
     }
 }

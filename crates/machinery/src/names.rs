@@ -9,7 +9,8 @@ const DNS1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphanu
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const C_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const ENV_NAME: &str =
+    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 const EMPTY: &str = "must be non-empty";
 
 fn too_long(limit: usize) -> String {
@@ -265,7 +266,10 @@ pub fn env_name_problems(text: &str) -> Vec<String> {
     if text.is_empty() {
         return vec![EMPTY.to_owned()];
     }
-    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'=') {
+    if text
+        .bytes()
+        .all(|byte| (0x20..0x7f).contains(&byte) && byte != b'=')
+    {
         Vec::new()
     } else {
         vec![ENV_NAME.to_owned()]
@@ -278,7 +282,11 @@ pub fn c_identifier_problems(text: &str) -> Vec<String> {
         .bytes()
         .next()
         .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if first && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+    if first
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
         Vec::new()
     } else {
         vec![C_IDENTIFIER.to_owned()]

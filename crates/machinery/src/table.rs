@@ -34,9 +34,15 @@ impl CellType {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::String, Self::Integer, Self::Number, Self::Boolean, Self::Date]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        [
+            Self::String,
+            Self::Integer,
+            Self::Number,
+            Self::Boolean,
+            Self::Date,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
     }
 }
 
@@ -73,7 +79,9 @@ pub struct Column {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
     /// The type is not one of the five.
-    #[error("unknown column type {0:?}: supported values: \"boolean\", \"date\", \"integer\", \"number\", \"string\"")]
+    #[error(
+        "unknown column type {0:?}: supported values: \"boolean\", \"date\", \"integer\", \"number\", \"string\""
+    )]
     Type(String),
     /// The path is none.
     #[error("unrecognized column definition {path:?}")]
@@ -106,7 +114,9 @@ impl Column {
         Self {
             format: "name".to_owned(),
             description: NAME.to_owned(),
-            ..Self::computed("Name", CellType::String, |object, _| json!(crate::meta::name(object)))
+            ..Self::computed("Name", CellType::String, |object, _| {
+                json!(crate::meta::name(object))
+            })
         }
     }
 
@@ -193,7 +203,9 @@ fn typed_cell(kind: CellType, value: &Value, now: Timestamp) -> Value {
                 Ok(_) => json!(age(text, now)),
                 Err(_) => json!("<invalid>"),
             },
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Value::Null,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Value::Null
+            }
         },
     }
 }
@@ -322,7 +334,11 @@ mod tests {
             (66_000_000, "2y33d"),
             (252_288_000, "8y"),
         ] {
-            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), want, "{seconds}");
+            assert_eq!(
+                human_duration(SignedDuration::from_secs(seconds)),
+                want,
+                "{seconds}"
+            );
         }
     }
 
@@ -340,7 +356,14 @@ mod tests {
         let object = json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"n": 3},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "seen": "2024-01-01T00:00:00Z"}});
         let now: Timestamp = "2024-01-01T00:05:00Z".parse().expect("a time");
-        let made = table(&columns, [&object], json!({"resourceVersion": "7"}), true, IncludeObject::None, now);
+        let made = table(
+            &columns,
+            [&object],
+            json!({"resourceVersion": "7"}),
+            true,
+            IncludeObject::None,
+            now,
+        );
         assert_eq!(
             made["rows"][0]["cells"],
             json!(["x", "True", 3, "5m", "{\"a\":\"b\"}", "<invalid>", null])

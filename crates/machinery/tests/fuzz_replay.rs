@@ -23,8 +23,38 @@ impl Random {
 
 /// Bytes that mean something to one grammar or another.
 const TOKENS: [&str; 32] = [
-    "{", "}", "[", "]", "(", ")", ",", ":", "\"", "'", "\\", ".", "..", "*", "@", "$", "?(", "=", "==", "!=", "!", "<",
-    "null", "true", "0", "-1", "1e9", "Ki", "$patch", "\n", "\u{e9}", "9999999999999999999",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    ",",
+    ":",
+    "\"",
+    "'",
+    "\\",
+    ".",
+    "..",
+    "*",
+    "@",
+    "$",
+    "?(",
+    "=",
+    "==",
+    "!=",
+    "!",
+    "<",
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e9",
+    "Ki",
+    "$patch",
+    "\n",
+    "\u{e9}",
+    "9999999999999999999",
 ];
 
 fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
@@ -61,15 +91,23 @@ fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
 
 #[test]
 fn bodies_survive_the_corpus_and_mutations_of_it() {
-    let rounds = std::env::var("FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000);
+    let rounds = std::env::var("FUZZ_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3_000);
     for (name, body) in BODIES {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fuzz/corpus")
+            .join(name);
         let mut paths: Vec<_> = std::fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
             .map(|entry| entry.expect("an entry").path())
             .collect();
         paths.sort();
-        let corpus: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("a file")).collect();
+        let corpus: Vec<Vec<u8>> = paths
+            .iter()
+            .map(|path| std::fs::read(path).expect("a file"))
+            .collect();
         for bytes in &corpus {
             body(bytes);
         }

@@ -38,7 +38,11 @@ pub(super) fn walk<'a>(
 fn one<'a>(values: Vec<&'a Value>, step: &Step, root: &'a Value) -> Result<Vec<&'a Value>, JsonPathError> {
     let mut found = Vec::new();
     match step {
-        Step::Field(name) => found.extend(values.into_iter().filter_map(|value| value.as_object()?.get(name))),
+        Step::Field(name) => found.extend(
+            values
+                .into_iter()
+                .filter_map(|value| value.as_object()?.get(name)),
+        ),
         Step::KeyOrPath(key, path) => {
             for value in values {
                 match value.as_object().and_then(|map| map.get(key)) {
@@ -63,7 +67,9 @@ fn one<'a>(values: Vec<&'a Value>, step: &Step, root: &'a Value) -> Result<Vec<&
                 match value {
                     Value::Array(items) => cut(items, *slice, &mut found)?,
                     Value::Null => {}
-                    other => return fail(format!("{} is not array or slice", type_name(other))),
+                    Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                        return fail(format!("{} is not array or slice", type_name(value)));
+                    }
                 }
             }
         }
@@ -124,20 +130,34 @@ fn cut<'a>(items: &'a [Value], slice: Slice, found: &mut Vec<&'a Value>) -> Resu
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let from_end = |index: i64| if index < 0 { index + length } else { index };
     let start = from_end(slice.start.unwrap_or(0));
-    let end = if slice.single { start + 1 } else { slice.end.map_or(length, from_end) };
+    let end = if slice.single {
+        start + 1
+    } else {
+        slice.end.map_or(length, from_end)
+    };
     if start == end {
         return Ok(());
     }
-    let out = |index: i64| fail(format!("array index out of bounds: index {index}, length {length}"));
+    let out = |index: i64| {
+        fail(format!(
+            "array index out of bounds: index {index}, length {length}"
+        ))
+    };
     if start < 0 || start >= length {
         // All of an empty list is nothing.
-        return if slice.start.is_none() && end == 0 { Ok(()) } else { out(start) };
+        return if slice.start.is_none() && end == 0 {
+            Ok(())
+        } else {
+            out(start)
+        };
     }
     if end < 0 || end > length {
         return out(end - 1);
     }
     if start > end {
-        return fail(format!("starting index {start} is greater than ending index {end}"));
+        return fail(format!(
+            "starting index {start} is greater than ending index {end}"
+        ));
     }
     let step = match slice.step {
         None => 1,

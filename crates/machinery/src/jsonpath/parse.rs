@@ -54,7 +54,10 @@ fn nested(text: &str, depth: usize) -> Result<Vec<Step>, JsonPathError> {
                 rest = after;
             }
             other if other == '_' || other.is_alphanumeric() => {
-                let word: String = rest.chars().take_while(|c| *c == '_' || c.is_alphanumeric()).collect();
+                let word: String = rest
+                    .chars()
+                    .take_while(|c| *c == '_' || c.is_alphanumeric())
+                    .collect();
                 return syntax(format!("unrecognized identifier {word}"));
             }
             other => return syntax(format!("unrecognized character in action: {other:?}")),
@@ -64,7 +67,10 @@ fn nested(text: &str, depth: usize) -> Result<Vec<Step>, JsonPathError> {
 }
 
 fn ends_field(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
+    matches!(
+        c,
+        ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
+    )
 }
 
 /// Reads a field's name (a backslash takes the next character as it is) and answers what follows.
@@ -158,7 +164,9 @@ fn array(inner: &str, depth: usize, steps: &mut Vec<Step>) -> Result<(), JsonPat
         return Ok(());
     }
     for quote in ['\'', '"'] {
-        let key = inner.strip_prefix(quote).and_then(|inner| inner.strip_suffix(quote));
+        let key = inner
+            .strip_prefix(quote)
+            .and_then(|inner| inner.strip_suffix(quote));
         if let Some(key) = key {
             let path = nested(&format!(".{key}"), depth + 1).unwrap_or_default();
             let literal = key.replace('\\', "");

@@ -44,7 +44,10 @@ fn finds_what_kubectl_finds() {
         (".spec.containers[?(@.port>0 && @.name=='b')].name", json!(["b"])),
         (".spec.containers[?(@.name=='a&&b')].name", json!([])),
         ("..image", json!(["i1", "i2"])),
-        (".status.*", json!([[{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}], [], true])),
+        (
+            ".status.*",
+            json!([[{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}], [], true]),
+        ),
         ("", json!([pod.clone()])),
     ] {
         let found = JsonPath::parse(path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -63,14 +66,26 @@ fn says_what_is_wrong() {
         (".a[?(@.b=1)]", "unrecognized filter operator ="),
         (".a!", ""),
     ] {
-        let error = JsonPath::parse(path).map(|_| ()).err().map(|error| error.to_string());
+        let error = JsonPath::parse(path)
+            .map(|_| ())
+            .err()
+            .map(|error| error.to_string());
         assert_eq!(error.unwrap_or_default(), want, "{path}");
     }
     for (path, want) in [
-        (".spec.containers[9]", "array index out of bounds: index 9, length 3"),
+        (
+            ".spec.containers[9]",
+            "array index out of bounds: index 9, length 3",
+        ),
         (".metadata[0]", "map is not array or slice"),
-        (".metadata[?(@.a==1)]", "map is not array or slice and cannot be filtered"),
-        (".status.conditions[?(@.type==1)]", "incompatible types for comparison"),
+        (
+            ".metadata[?(@.a==1)]",
+            "map is not array or slice and cannot be filtered",
+        ),
+        (
+            ".status.conditions[?(@.type==1)]",
+            "incompatible types for comparison",
+        ),
     ] {
         let path = JsonPath::parse(path).expect("a path");
         assert_eq!(path.find(&pod()).expect_err("does not fit").to_string(), want);
@@ -82,8 +97,14 @@ fn says_what_is_wrong() {
 #[test]
 fn renders_templates() {
     for (template, want) in [
-        ("{.metadata.name} has {.spec.containers[*].name}.", "web has a b c."),
-        (r#"{range .spec.containers[*]}{.name}={.image}{"\n"}{end}done"#, "a=i1\nb=i2\nc=\ndone"),
+        (
+            "{.metadata.name} has {.spec.containers[*].name}.",
+            "web has a b c.",
+        ),
+        (
+            r#"{range .spec.containers[*]}{.name}={.image}{"\n"}{end}done"#,
+            "a=i1\nb=i2\nc=\ndone",
+        ),
         ("{range .status.none[*]}x{end}", ""),
         ("{'{'}{.status.ok}{\"}\"}", "{true}"),
         ("plain", "plain"),

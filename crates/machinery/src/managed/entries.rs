@@ -94,7 +94,11 @@ pub(super) fn decode(object: &Value) -> Result<Managers, String> {
         match text("fieldsType") {
             "FieldsV1" => {}
             "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
-            other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
+            other => {
+                return Err(format!(
+                    "invalid fieldsType {other:?} in managed fields entry {index}"
+                ));
+            }
         }
         let mut manager = Manager::new(text("manager"), operation, api_version, text("subresource"));
         text("manager").clone_into(&mut manager.name);
@@ -154,7 +158,9 @@ pub(super) fn encode(object: &mut Value, managers: &Managers) {
 
 /// RFC 3339 without fractions.
 fn seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+    Timestamp::from_second(time.as_second())
+        .unwrap_or(time)
+        .to_string()
 }
 
 /// Takes `metadata.managedFields` away.
@@ -218,7 +224,10 @@ pub(super) fn cap(managers: &mut Managers) {
             managers.insert(bucket.clone(), managed);
         }
         if let Some(managed) = managers.remove(&manager) {
-            let older = managers.remove(&bucket).map(|older| older.set).unwrap_or_default();
+            let older = managers
+                .remove(&bucket)
+                .map(|older| older.set)
+                .unwrap_or_default();
             managers.insert(
                 bucket,
                 Managed {

@@ -22,7 +22,11 @@ fn visit(left: Option<&Value>, right: Option<&Value>, of: Type<'_>) -> Result<Op
     let atom = of.atom().for_value(right.or(left));
     if let Some(shape) = atom.map {
         let empty = Map::new();
-        let map = |value: Option<&'_ Value>| value.and_then(Value::as_object).is_some_and(|map| !map.is_empty());
+        let map = |value: Option<&'_ Value>| {
+            value
+                .and_then(Value::as_object)
+                .is_some_and(|map| !map.is_empty())
+        };
         if shape.atomic || (!map(left) && !map(right)) {
             return leaf();
         }
@@ -64,7 +68,9 @@ fn lists(left: &[Value], right: &[Value], shape: &ListShape<'_>) -> Result<Optio
     let mut wanted = BTreeMap::new();
     let mut right_steps = Vec::with_capacity(right.len());
     for (index, item) in right.iter().enumerate() {
-        let step = shape.step(item).map_err(|problem| format!("element {index}: {problem}"))?;
+        let step = shape
+            .step(item)
+            .map_err(|problem| format!("element {index}: {problem}"))?;
         if wanted.insert(step.clone(), item).is_some() {
             return Err(format!("duplicate entries for key {step}"));
         }
@@ -74,14 +80,18 @@ fn lists(left: &[Value], right: &[Value], shape: &ListShape<'_>) -> Result<Optio
     let mut have: BTreeMap<PathElement, &Value> = BTreeMap::new();
     let mut left_steps = Vec::with_capacity(left.len());
     for (index, item) in left.iter().enumerate() {
-        let step = shape.step(item).map_err(|problem| format!("element {index}: {problem}"))?;
+        let step = shape
+            .step(item)
+            .map_err(|problem| format!("element {index}: {problem}"))?;
         have.entry(step.clone())
             .and_modify(|value| *value = &Value::Null)
             .or_insert(item);
         left_steps.push(step);
     }
-    let mut shared: VecDeque<&PathElement> =
-        right_steps.iter().filter(|step| have.contains_key(step)).collect();
+    let mut shared: VecDeque<&PathElement> = right_steps
+        .iter()
+        .filter(|step| have.contains_key(step))
+        .collect();
     let mut next_shared = shared.pop_front();
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut out = Vec::with_capacity(left.len().max(right.len()));
@@ -150,7 +160,11 @@ pub(super) fn remove(value: &Value, set: &FieldSet, of: Type<'_>) -> Value {
             };
             out.insert(key.clone(), kept);
         }
-        if out.is_empty() { Value::Null } else { Value::Object(out) }
+        if out.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(out)
+        }
     } else if atom.scalar.is_some() {
         value.clone()
     } else if let Some(shape) = atom.list {
@@ -174,7 +188,11 @@ pub(super) fn remove(value: &Value, set: &FieldSet, of: Type<'_>) -> Value {
                 None => item.clone(),
             });
         }
-        if out.is_empty() { Value::Null } else { Value::Array(out) }
+        if out.is_empty() {
+            Value::Null
+        } else {
+            Value::Array(out)
+        }
     } else {
         value.clone()
     }

@@ -189,7 +189,9 @@ fn add_structs(live: &mut Value, new: &Value, schema: Option<&Schema>) {
         "jobTemplate",
         "loadBalancer",
     ];
-    let (Some(schema), Some(new)) = (schema, new.as_object()) else { return };
+    let (Some(schema), Some(new)) = (schema, new.as_object()) else {
+        return;
+    };
     if schema.name.is_empty() || !live.is_object() {
         return;
     }
@@ -213,7 +215,10 @@ fn add_structs(live: &mut Value, new: &Value, schema: Option<&Schema>) {
 fn track(live: &Value, new: &Value, managers: &mut Managers, writer: &Writer<'_>) {
     entries::reconcile(managers, writer.of());
     let found = take_over(live, new, managers, None, true, writer).unwrap_or_default();
-    let taken = found.modified.union(&found.added).recursive_difference(writer.reset);
+    let taken = found
+        .modified
+        .union(&found.added)
+        .recursive_difference(writer.reset);
     let taken = taken.difference(&never_tracked());
     if taken.is_empty() {
         return;
@@ -224,7 +229,10 @@ fn track(live: &Value, new: &Value, managers: &mut Managers, writer: &Writer<'_>
         writer.api_version,
         writer.subresource,
     );
-    let before = managers.remove(&manager).map(|managed| managed.set).unwrap_or_default();
+    let before = managers
+        .remove(&manager)
+        .map(|managed| managed.set)
+        .unwrap_or_default();
     managers.insert(
         manager,
         Managed {

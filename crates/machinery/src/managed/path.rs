@@ -98,10 +98,14 @@ impl PathElement {
             "i" => Self::Index(rest.parse().map_err(|_| format!("bad index: {text}"))?),
             "k" => match json()? {
                 // The map is sorted already.
-                Value::Object(map) => {
-                    Self::Key(map.into_iter().map(|(name, value)| (name, Scalar(value))).collect())
+                Value::Object(map) => Self::Key(
+                    map.into_iter()
+                        .map(|(name, value)| (name, Scalar(value)))
+                        .collect(),
+                ),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                    return Err(format!("a key must be an object: {text}"));
                 }
-                _ => return Err(format!("a key must be an object: {text}")),
             },
             _ => return Ok(None),
         }))

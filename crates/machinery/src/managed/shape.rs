@@ -76,7 +76,10 @@ impl<'a> Atom<'a> {
             list: None,
         };
         match value {
-            Some(Value::Object(_)) if self.map.is_some() => Atom { map: self.map, ..none },
+            Some(Value::Object(_)) if self.map.is_some() => Atom {
+                map: self.map,
+                ..none
+            },
             Some(Value::Array(_)) if self.list.is_some() => Atom {
                 list: self.list,
                 ..none
@@ -209,7 +212,8 @@ impl<'a> MapShape<'a> {
     pub(super) fn declares(&self, key: &str) -> bool {
         match self.of {
             Type::Of { node, whole, .. } => {
-                node.properties.contains_key(key) || (whole && matches!(key, "apiVersion" | "kind" | "metadata"))
+                node.properties.contains_key(key)
+                    || (whole && matches!(key, "apiVersion" | "kind" | "metadata"))
             }
             Type::Deduced | Type::Atomic => false,
         }
@@ -245,10 +249,16 @@ impl ListShape<'_> {
         match self.relation {
             Relation::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             Relation::Set => match item {
-                Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
+                Value::Object(_) => {
+                    Err("associative list without keys has an element that's a map type".to_owned())
+                }
                 Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-                Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
-                Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(PathElement::Value(Scalar::from(item))),
+                Value::Null => {
+                    Err("associative list without keys has an element that's an explicit null".to_owned())
+                }
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    Ok(PathElement::Value(Scalar::from(item)))
+                }
             },
             Relation::Keys(keys) => match item {
                 Value::Object(map) => self.keyed(map, keys),

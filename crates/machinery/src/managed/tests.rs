@@ -78,7 +78,10 @@ impl World {
     }
 
     fn fields(&self, manager: &str) -> String {
-        let entries = self.object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let entries = self.object["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let found: Vec<String> = entries
             .iter()
             .filter(|entry| entry["manager"] == manager)
@@ -91,7 +94,10 @@ impl World {
 #[test]
 fn tracks_who_created_and_who_changed() {
     let mut world = World::new();
-    world.update("kubectl", json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"replicas": 1, "args": ["1"]}}));
+    world.update(
+        "kubectl",
+        json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"replicas": 1, "args": ["1"]}}),
+    );
     assert_eq!(
         world.fields("kubectl"),
         r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{".":{},"f:args":{},"f:replicas":{}}}"#
@@ -100,9 +106,15 @@ fn tracks_who_created_and_who_changed() {
     changed["spec"]["replicas"] = json!(2);
     changed["spec"].as_object_mut().expect("a map").remove("args");
     world.update("other", changed);
-    assert_eq!(world.fields("kubectl"), r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{}}"#);
+    assert_eq!(
+        world.fields("kubectl"),
+        r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{}}"#
+    );
     assert_eq!(world.fields("other"), r#"{"f:spec":{"f:replicas":{}}}"#);
-    assert_eq!(world.object["metadata"]["managedFields"][1]["time"], json!("2023-11-14T22:13:40Z"));
+    assert_eq!(
+        world.object["metadata"]["managedFields"][1]["time"],
+        json!("2023-11-14T22:13:40Z")
+    );
     let before = world.object.clone();
     world.update("third", before.clone());
     assert_eq!(world.object, before, "no change, no manager");
@@ -111,7 +123,8 @@ fn tracks_who_created_and_who_changed() {
 #[test]
 fn apply_sets_keeps_and_removes() {
     let mut world = World::new();
-    let containers = json!([{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}, {"name": "b", "image": "1"}]);
+    let containers =
+        json!([{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}, {"name": "b", "image": "1"}]);
     world
         .apply("one", json!({"metadata": {"name": "x"}, "spec": {"replicas": 1, "containers": containers, "free": {"k": "v"}}}), false)
         .expect("applies");
@@ -137,11 +150,19 @@ fn apply_sets_keeps_and_removes() {
     };
     assert_eq!(names(&world), ["a", "c", "b"]);
     // The first lets go of two containers: one is kept alive by the second.
-    world.apply("one", json!({"metadata": {"name": "x"}, "spec": {"replicas": 1}}), false).expect("applies");
+    world
+        .apply(
+            "one",
+            json!({"metadata": {"name": "x"}, "spec": {"replicas": 1}}),
+            false,
+        )
+        .expect("applies");
     assert_eq!(names(&world), ["c", "b"]);
     assert_eq!(world.fields("one"), r#"{"f:spec":{"f:replicas":{}}}"#);
     assert_eq!(world.object["spec"].get("free"), None);
-    world.apply("two", json!({"metadata": {"name": "x"}}), false).expect("applies");
+    world
+        .apply("two", json!({"metadata": {"name": "x"}}), false)
+        .expect("applies");
     assert_eq!(world.object["spec"], json!({"replicas": 1}));
     assert_eq!(world.fields("two"), "");
 }
@@ -149,7 +170,10 @@ fn apply_sets_keeps_and_removes() {
 #[test]
 fn conflicts_are_named_and_can_be_forced() {
     let mut world = World::new();
-    world.update("kubectl-client-side-apply", json!({"metadata": {"name": "x"}, "spec": {"replicas": 1, "paused": true}}));
+    world.update(
+        "kubectl-client-side-apply",
+        json!({"metadata": {"name": "x"}, "spec": {"replicas": 1, "paused": true}}),
+    );
     let config = json!({"metadata": {"name": "x"}, "spec": {"replicas": 3}});
     let error = world.apply("me", config.clone(), false).expect_err("a conflict");
     assert_eq!(
@@ -164,12 +188,18 @@ fn conflicts_are_named_and_can_be_forced() {
     );
     let both = json!({"metadata": {"name": "x"}, "spec": {"replicas": 3, "paused": false}});
     assert_eq!(
-        world.apply("me", both, false).expect_err("two conflicts").to_string(),
+        world
+            .apply("me", both, false)
+            .expect_err("two conflicts")
+            .to_string(),
         "Apply failed with 2 conflicts: conflicts with \"kubectl-client-side-apply\" using apps/v1:\n- .spec.paused\n- .spec.replicas"
     );
     world.apply("me", config, true).expect("forced");
     assert_eq!(world.object["spec"]["replicas"], json!(3));
-    assert_eq!(world.fields("kubectl-client-side-apply"), r#"{"f:spec":{".":{},"f:paused":{}}}"#);
+    assert_eq!(
+        world.fields("kubectl-client-side-apply"),
+        r#"{"f:spec":{".":{},"f:paused":{}}}"#
+    );
     assert_eq!(world.object["spec"]["paused"], json!(true));
 }
 
@@ -185,7 +215,13 @@ fn applying_the_same_again_changes_nothing() {
         world.fields("me"),
         r#"{"f:spec":{"f:nested":{"f:a":{}},"f:selector":{},"f:set":{"v:\"a\"":{},"v:\"b\"":{}}}}"#
     );
-    world.apply("me", json!({"metadata": {"name": "x"}, "spec": {"set": ["a"]}}), false).expect("applies");
+    world
+        .apply(
+            "me",
+            json!({"metadata": {"name": "x"}, "spec": {"set": ["a"]}}),
+            false,
+        )
+        .expect("applies");
     assert_eq!(world.object["spec"], json!({"set": ["a"]}));
 }
 
@@ -195,11 +231,24 @@ fn first_apply_respects_what_was_there_before() {
     world.object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x", "uid": "u"}, "spec": {"replicas": 1, "args": ["a"]}});
     let old = world.object.clone();
     world.update("whoever", old);
-    assert_eq!(world.object["metadata"].get("managedFields"), None, "not tracked yet");
+    assert_eq!(
+        world.object["metadata"].get("managedFields"),
+        None,
+        "not tracked yet"
+    );
     let error = world
-        .apply("me", json!({"metadata": {"name": "x"}, "spec": {"replicas": 2}}), false)
+        .apply(
+            "me",
+            json!({"metadata": {"name": "x"}, "spec": {"replicas": 2}}),
+            false,
+        )
         .expect_err("a conflict");
-    assert!(error.to_string().contains("\"before-first-apply\" using apps/v1: .spec.replicas"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("\"before-first-apply\" using apps/v1: .spec.replicas"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -210,23 +259,36 @@ fn kubectl_takes_over_from_its_client_side_apply() {
         "kubectl-client-side-apply",
         json!({"metadata": {"name": "x", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied.to_string()}}, "spec": {"replicas": 1}}),
     );
-    world.apply("kubectl", json!({"metadata": {"name": "x"}, "spec": {"replicas": 5}}), false).expect("takes over");
+    world
+        .apply(
+            "kubectl",
+            json!({"metadata": {"name": "x"}, "spec": {"replicas": 5}}),
+            false,
+        )
+        .expect("takes over");
     assert_eq!(world.object["spec"]["replicas"], json!(5));
-    let text = meta::annotation(&world.object, "kubectl.kubernetes.io/last-applied-configuration").expect("kept");
+    let text =
+        meta::annotation(&world.object, "kubectl.kubernetes.io/last-applied-configuration").expect("kept");
     assert!(text.contains("\"replicas\":5"), "{text}");
 }
 
 #[test]
 fn status_and_spec_are_tracked_apart() {
     let mut world = World::new();
-    world.update("kubectl", json!({"metadata": {"name": "x"}, "spec": {"replicas": 1}, "status": {"ready": 9}}));
+    world.update(
+        "kubectl",
+        json!({"metadata": {"name": "x"}, "spec": {"replicas": 1}, "status": {"ready": 9}}),
+    );
     assert_eq!(world.fields("kubectl"), r#"{"f:spec":{".":{},"f:replicas":{}}}"#);
     let mut new = world.object.clone();
     new["status"] = json!({"ready": 1});
     let object = world.with("controller", "status", |live, writer| update(live, &new, writer));
     world.object = object;
     assert_eq!(world.fields("controller"), r#"{"f:status":{"f:ready":{}}}"#);
-    assert_eq!(world.object["metadata"]["managedFields"][1]["subresource"], json!("status"));
+    assert_eq!(
+        world.object["metadata"]["managedFields"][1]["subresource"],
+        json!("status")
+    );
 }
 
 #[test]
@@ -236,8 +298,14 @@ fn refuses_configurations_that_do_not_fit() {
     let head = "failed to create typed patch object (n/x; apps/v1, Kind=Deployment): ";
     for (spec, want) in [
         (json!({"foo": 1}), ".spec.foo: field not declared in schema"),
-        (json!({"replicas": "1"}), ".spec.replicas: expected numeric (int or float), got \"1\""),
-        (json!({"containers": [{"name": "a"}, {"name": "a"}]}), ".spec.containers: duplicate entries for key [name=\"a\"]"),
+        (
+            json!({"replicas": "1"}),
+            ".spec.replicas: expected numeric (int or float), got \"1\"",
+        ),
+        (
+            json!({"containers": [{"name": "a"}, {"name": "a"}]}),
+            ".spec.containers: duplicate entries for key [name=\"a\"]",
+        ),
         (
             json!({"containers": [{"image": "a"}]}),
             ".spec.containers: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't have default values for any key fields)",
@@ -258,13 +326,18 @@ fn refuses_configurations_that_do_not_fit() {
 #[test]
 fn old_updaters_are_put_together() {
     let mut world = World::new();
-    world.update("first", json!({"metadata": {"name": "x"}, "spec": {"free": {"k": "v"}}}));
+    world.update(
+        "first",
+        json!({"metadata": {"name": "x"}, "spec": {"free": {"k": "v"}}}),
+    );
     for n in 0..15 {
         let mut new = world.object.clone();
         new["spec"]["free"][format!("k{n:02}")] = json!("v");
         world.update(&format!("m{n:02}"), new);
     }
-    let entries = world.object["metadata"]["managedFields"].as_array().expect("a list");
+    let entries = world.object["metadata"]["managedFields"]
+        .as_array()
+        .expect("a list");
     assert_eq!(entries.len(), 10);
     assert_eq!(entries[0]["manager"], json!("ancient-changes"));
     assert_eq!(world.fields("m14"), r#"{"f:spec":{"f:free":{"f:k14":{}}}}"#);
@@ -292,7 +365,14 @@ fn structs_of_built_in_kinds_are_nobodys() {
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]}}
     }});
     let reset = FieldSet::of(&["status"]);
-    let writer = Writer { schema, manager: "kubectl-create", api_version: "apps/v1", subresource: "", reset: &reset, now: now(0) };
+    let writer = Writer {
+        schema,
+        manager: "kubectl-create",
+        api_version: "apps/v1",
+        subresource: "",
+        reset: &reset,
+        now: now(0),
+    };
     let object = update(&empty, &new, &writer);
     assert_eq!(
         object["metadata"]["managedFields"][0]["fieldsV1"].to_string(),

@@ -30,7 +30,11 @@ pub(super) fn same(left: &Value, right: &Value) -> bool {
 /// What keeps a value from being of a type.
 pub(super) fn validate(value: &Value, of: Type<'_>, path: &str, problems: &mut Vec<String>) {
     let mut report = |text: String| {
-        problems.push(if path.is_empty() { text } else { format!("{path}: {text}") });
+        problems.push(if path.is_empty() {
+            text
+        } else {
+            format!("{path}: {text}")
+        });
     };
     let atom = of.atom().for_value(Some(value));
     if let Some(shape) = atom.map {
@@ -45,14 +49,18 @@ pub(super) fn validate(value: &Value, of: Type<'_>, path: &str, problems: &mut V
                     }
                 }
             }
-            other => report(format!("expected map, got {}", field::shown(other))),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                report(format!("expected map, got {}", field::shown(value)));
+            }
         }
     } else if let Some(kind) = atom.scalar {
         let fits = match kind {
             Kind::Integer | Kind::Number => value.is_number(),
             Kind::String => value.is_string(),
             Kind::Boolean => value.is_boolean(),
-            Kind::Any | Kind::IntOrString | Kind::Object | Kind::Array => !value.is_object() && !value.is_array(),
+            Kind::Any | Kind::IntOrString | Kind::Object | Kind::Array => {
+                !value.is_object() && !value.is_array()
+            }
         };
         if !fits && !value.is_null() {
             let wanted = match kind {
@@ -67,7 +75,9 @@ pub(super) fn validate(value: &Value, of: Type<'_>, path: &str, problems: &mut V
         match value {
             Value::Null => {}
             Value::Array(items) => validate_items(items, &shape, path, problems),
-            other => report(format!("expected list, got {}", field::shown(other))),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                report(format!("expected list, got {}", field::shown(value)));
+            }
         }
     }
 }
@@ -121,7 +131,9 @@ fn collect(value: &Value, of: Type<'_>, path: &mut Vec<PathElement>, set: &mut F
     } else if let Some(shape) = atom.list {
         match (shape.relation, value) {
             (Relation::Atomic, _) => set.insert(path),
-            (Relation::Set | Relation::Keys(_), Value::Array(items)) => collect_items(items, &shape, path, set),
+            (Relation::Set | Relation::Keys(_), Value::Array(items)) => {
+                collect_items(items, &shape, path, set)
+            }
             (Relation::Set | Relation::Keys(_), _) => {}
         }
     }
@@ -280,7 +292,8 @@ impl Compare {
         match (left, right) {
             ([] | [_], [] | [_]) => self.visit(left.first().copied(), right.first().copied(), of),
             ([_, _, ..], [_, _, ..]) => {
-                let equal = left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right));
+                let equal = left.len() == right.len()
+                    && left.iter().zip(right).all(|(left, right)| same(left, right));
                 if !equal {
                     self.found.modified.insert(&self.path);
                 }
@@ -320,7 +333,9 @@ pub(super) fn with_named_fields(set: &FieldSet, of: Option<Type<'_>>) -> FieldSe
             PathElement::Key(_) => list.map(|shape| shape.item),
             PathElement::Value(_) | PathElement::Index(_) => None,
         };
-        result.children.insert(step.clone(), with_named_fields(below, next));
+        result
+            .children
+            .insert(step.clone(), with_named_fields(below, next));
     }
     result
 }

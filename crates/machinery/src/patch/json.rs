@@ -49,7 +49,10 @@ fn apply(doc: &mut Value, operation: &Map<String, Value>, copied: &mut usize) ->
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     let text = |field: &str, what: &str| match operation.get(field) {
         Some(Value::String(text)) => Ok(text.as_str()),
-        Some(_) | None => Err(failed(format!("{kind} operation failed to decode {what}"), MISSING)),
+        Some(_) | None => Err(failed(
+            format!("{kind} operation failed to decode {what}"),
+            MISSING,
+        )),
     };
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     match kind {
@@ -59,7 +62,8 @@ fn apply(doc: &mut Value, operation: &Map<String, Value>, copied: &mut usize) ->
                 let text = format!("add operation does not apply: doc is missing path: \"{path}\"");
                 return Err(failed(text, MISSING));
             };
-            add(container, &key, value()).map_err(|cause| failed(format!("error in add for path: '{path}'"), &cause))
+            add(container, &key, value())
+                .map_err(|cause| failed(format!("error in add for path: '{path}'"), &cause))
         }
         "remove" => {
             let path = text("path", "path")?;
@@ -84,7 +88,8 @@ fn apply(doc: &mut Value, operation: &Map<String, Value>, copied: &mut usize) ->
                 let text = format!("move operation does not apply: doc is missing destination path: {path}");
                 return Err(failed(text, MISSING));
             };
-            add(container, &key, moved).map_err(|cause| failed(format!("error in move for path: '{path}'"), &cause))
+            add(container, &key, moved)
+                .map_err(|cause| failed(format!("error in move for path: '{path}'"), &cause))
         }
         "copy" => copy(doc, text("from", "from")?, text("path", "path")?, copied),
         "test" => test(doc, text("path", "path")?, &value()),
@@ -117,12 +122,11 @@ fn replace(doc: &mut Value, path: &str, value: Value) -> Result<(), PatchError> 
                 Err(failed(text, MISSING))
             }
         },
-        other => {
-            if let Value::Object(map) = other {
-                map.insert(key, value);
-            }
+        Value::Object(map) => {
+            map.insert(key, value);
             Ok(())
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 
@@ -145,7 +149,8 @@ fn copy(doc: &mut Value, from: &str, path: &str, copied: &mut usize) -> Result<(
         let text = format!("copy operation does not apply: doc is missing destination path: {path}");
         return Err(failed(text, MISSING));
     };
-    add(container, &key, value).map_err(|cause| failed("error while adding value during copy".to_owned(), &cause))
+    add(container, &key, value)
+        .map_err(|cause| failed("error while adding value during copy".to_owned(), &cause))
 }
 
 fn test(doc: &mut Value, path: &str, want: &Value) -> Result<(), PatchError> {
@@ -156,7 +161,8 @@ fn test(doc: &mut Value, path: &str, want: &Value) -> Result<(), PatchError> {
             let text = format!("test operation does not apply: is missing path: {path}");
             return Err(failed(text, MISSING));
         };
-        let have = get(container, &key).map_err(|cause| failed(format!("error in test for path: '{path}'"), &cause))?;
+        let have = get(container, &key)
+            .map_err(|cause| failed(format!("error in test for path: '{path}'"), &cause))?;
         same(have.unwrap_or(&Value::Null), want)
     };
     if holds {
@@ -216,9 +222,12 @@ fn find<'a>(doc: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
 
 /// An index into a list, from the end if negative; `limit` is the first index behind what is allowed.
 fn index(key: &str, length: usize, limit: usize) -> Result<usize, String> {
-    let number: i64 = key
-        .parse()
-        .map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", crate::field::quote(key)))?;
+    let number: i64 = key.parse().map_err(|_| {
+        format!(
+            "strconv.Atoi: parsing {}: invalid syntax",
+            crate::field::quote(key)
+        )
+    })?;
     let bad = || format!("Unable to access invalid index: {number}: invalid index referenced");
     let at = if number < 0 {
         usize::try_from(number.unsigned_abs())
@@ -234,7 +243,8 @@ fn index(key: &str, length: usize, limit: usize) -> Result<usize, String> {
 fn get<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
     match container {
         Value::Array(items) => index(key, items.len(), items.len()).map(|at| items.get(at)),
-        other => Ok(other.get(key)),
+        Value::Object(map) => Ok(map.get(key)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(None),
     }
 }
 

@@ -6,9 +6,9 @@ mod json;
 mod merge;
 mod order;
 mod strategic;
-mod three_way;
 #[cfg(test)]
 mod tests;
+mod three_way;
 
 use crate::schema::Schema;
 

@@ -26,7 +26,9 @@ pub(super) fn arrange(
     server_order: &[Value],
     merge_key: Option<&str>,
 ) -> Vec<Value> {
-    let (mut named, mut server): (Vec<(usize, Value)>, Vec<(usize, Value)>) = (Vec::new(), Vec::new());
+    // With their places in the two orders.
+    let mut named: Vec<(usize, Value)> = Vec::new();
+    let mut server: Vec<(usize, Value)> = Vec::new();
     for item in merged {
         match position(patch_order, &item, merge_key) {
             Some(at) => named.push((at, item)),

@@ -67,10 +67,18 @@ fn merge_map(
             }
             "delete" => return Ok(Map::new()),
             "merge" => {}
-            _ => return Err(malformed(format!("unknown patch type: {word} in map: {}", show(patch)))),
+            _ => {
+                return Err(malformed(format!(
+                    "unknown patch type: {word} in map: {}",
+                    show(patch)
+                )));
+            }
         },
         Some(other) => {
-            return Err(malformed(format!("unknown patch type: {other} in map: {}", show(patch))));
+            return Err(malformed(format!(
+                "unknown patch type: {other} in map: {}",
+                show(patch)
+            )));
         }
     }
     if let Some(keys) = patch.get(RETAIN_KEYS) {
@@ -220,7 +228,11 @@ fn merge_list(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let maps = original.iter().chain(patch).filter(|item| item.is_object()).count();
+    let maps = original
+        .iter()
+        .chain(patch)
+        .filter(|item| item.is_object())
+        .count();
     if maps > 0 && maps < original.len() + patch.len() {
         return Err(malformed("list element types are not identical"));
     }
@@ -243,7 +255,9 @@ fn merge_list(
     } else {
         let Some(key) = key else {
             let name = node.map_or("", |node| node.name.as_str());
-            return Err(malformed(format!("cannot merge lists without merge key for {name}")));
+            return Err(malformed(format!(
+                "cannot merge lists without merge key for {name}"
+            )));
         };
         merge_maps(original, patch, key, node.and_then(TypeInfo::item))?
     };
@@ -320,7 +334,9 @@ fn without_directives(value: &mut Value) -> bool {
         Value::Array(items) => {
             items.retain_mut(|item| {
                 // `- $patch: replace` stands alone.
-                let bare = item.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(PATCH));
+                let bare = item
+                    .as_object()
+                    .is_some_and(|map| map.len() == 1 && map.contains_key(PATCH));
                 !bare && without_directives(item)
             });
             true

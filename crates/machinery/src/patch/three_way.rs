@@ -96,9 +96,9 @@ fn diff_lists(
         None
     };
     let gone = || {
-        before
-            .iter()
-            .filter(|item| position(wanted, item, merge_key).is_none() && position(have, item, merge_key).is_some())
+        before.iter().filter(|item| {
+            position(wanted, item, merge_key).is_none() && position(have, item, merge_key).is_some()
+        })
     };
     let mut changes = Vec::new();
     let mut deletions = Vec::new();

@@ -28,7 +28,9 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         Some(b'+') => (false, &text[1..]),
         Some(_) | None => (false, text),
     };
-    let has_digits = rest.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
+    let has_digits = rest
+        .trim_start_matches('.')
+        .starts_with(|c: char| c.is_ascii_digit());
     let rest = rest.trim_start_matches('0');
     let (whole, rest) = rest.split_at(digits(rest));
     let (fraction, suffix) = match rest.strip_prefix('.') {
@@ -138,11 +140,18 @@ fn binary(mantissa: i128, tens: i32, power: i32) -> Result<(i128, i32), Quantity
             (Some(product), Some(factor)) => product.checked_mul(factor),
             (_, None) | (None, _) => None,
         };
-        return Ok((product.map_or(BINARY_LIMIT, |product| product.min(BINARY_LIMIT)), 0));
+        return Ok((
+            product.map_or(BINARY_LIMIT, |product| product.min(BINARY_LIMIT)),
+            0,
+        ));
     }
     let factor = factor.ok_or(QuantityError::Numeric)?;
     match product {
-        Some(product) if BINARY_LIMIT.checked_mul(factor).is_none_or(|limit| product <= limit) => {
+        Some(product)
+            if BINARY_LIMIT
+                .checked_mul(factor)
+                .is_none_or(|limit| product <= limit) =>
+        {
             Ok((product, tens))
         }
         Some(_) => Ok((BINARY_LIMIT, 0)),

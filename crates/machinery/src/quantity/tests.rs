@@ -71,7 +71,10 @@ fn refuses_what_is_no_quantity() {
         assert_eq!(Quantity::parse(text).map(|_| ()), Err(want), "{text}");
     }
     assert!(Quantity::from_json(&json!(true)).is_err());
-    assert_eq!(Quantity::from_json(&json!(0.5)).map(|quantity| quantity.milli()), Ok(500));
+    assert_eq!(
+        Quantity::from_json(&json!(0.5)).map(|quantity| quantity.milli()),
+        Ok(500)
+    );
 }
 
 #[test]
@@ -100,20 +103,49 @@ fn adds_and_takes_away_in_the_form_of_the_first() {
         ("1e3", "1", "1001", "999"),
     ] {
         assert_eq!(q(left).checked_add(&q(right)).expect("fits").to_string(), sum);
-        assert_eq!(q(left).checked_sub(&q(right)).expect("fits").to_string(), difference);
+        assert_eq!(
+            q(left).checked_sub(&q(right)).expect("fits").to_string(),
+            difference
+        );
     }
-    assert_eq!(q("1500m").checked_mul(3).map(|quantity| quantity.to_string()), Some("4500m".to_owned()));
+    assert_eq!(
+        q("1500m").checked_mul(3).map(|quantity| quantity.to_string()),
+        Some("4500m".to_owned())
+    );
     assert_eq!(q("1e60").checked_add(&q("1n")), None);
 }
 
 #[test]
 fn compares_by_value() {
-    let mut list: Vec<Quantity> = ["1Gi", "-1", "0", "1G", "1e9", "1n", "1e100", "-1e100", "999999999"]
-        .map(|text| Quantity::parse(text).expect(text))
-        .to_vec();
+    let mut list: Vec<Quantity> = [
+        "1Gi",
+        "-1",
+        "0",
+        "1G",
+        "1e9",
+        "1n",
+        "1e100",
+        "-1e100",
+        "999999999",
+    ]
+    .map(|text| Quantity::parse(text).expect(text))
+    .to_vec();
     list.sort();
     let order: Vec<String> = list.iter().map(ToString::to_string).collect();
-    assert_eq!(order, ["-10e99", "-1", "0", "1n", "999999999", "1G", "1e9", "1Gi", "10e99"]);
+    assert_eq!(
+        order,
+        [
+            "-10e99",
+            "-1",
+            "0",
+            "1n",
+            "999999999",
+            "1G",
+            "1e9",
+            "1Gi",
+            "10e99"
+        ]
+    );
     assert_eq!(Quantity::parse("1000m"), Quantity::parse("1"));
 }
 

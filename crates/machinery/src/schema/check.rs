@@ -65,7 +65,10 @@ fn type_of(value: &Value) -> &'static str {
 fn is_integral(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
-            !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0 && float.abs() < 9e15)
+            !number.is_f64()
+                || number
+                    .as_f64()
+                    .is_some_and(|float| float.fract() == 0.0 && float.abs() < 9e15)
         }
         Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => false,
     }
@@ -144,7 +147,9 @@ fn allowed(value: &Value, rules: &Rules, path: &str, report: &mut Report) {
         .iter()
         .map(|value| match value {
             Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                value.to_string()
+            }
         })
         .collect();
     let list: Vec<&str> = list.iter().map(String::as_str).collect();
@@ -169,7 +174,11 @@ fn string(value: &Value, text: &str, rules: &Rules, path: &str, report: &mut Rep
         report.passed += 1;
     }
     if !rules.format.is_empty() && !formats::holds(&rules.format, text) {
-        let detail = format!("{path} in body must be of type {}: {}", rules.format, field::quote(text));
+        let detail = format!(
+            "{path} in body must be of type {}: {}",
+            rules.format,
+            field::quote(text)
+        );
         report.causes.push(Cause::type_invalid(path, value, &detail));
     }
 }
@@ -180,11 +189,21 @@ fn number(value: &Value, rules: &Rules, path: &str, report: &mut Report) {
     let mut bad = |detail: String| report.causes.push(Cause::invalid(path, value, &detail));
     if let Some(factor) = rules.multiple_of {
         if factor <= 0.0 {
-            bad(format!("factor MultipleOf declared for {path} must be positive: {}", bound(factor)));
+            bad(format!(
+                "factor MultipleOf declared for {path} must be positive: {}",
+                bound(factor)
+            ));
         } else {
-            let times = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
+            let times = if factor < 1.0 {
+                1.0 / factor * float
+            } else {
+                float / factor
+            };
             if (times - times.round()).abs() > 1e-9 * times.abs().max(1.0) {
-                bad(format!("{path} in body should be a multiple of {}", bound(factor)));
+                bad(format!(
+                    "{path} in body should be a multiple of {}",
+                    bound(factor)
+                ));
             }
         }
     }
@@ -192,14 +211,20 @@ fn number(value: &Value, rules: &Rules, path: &str, report: &mut Report) {
         if rules.exclusive_maximum && float >= limit {
             bad(format!("{path} in body should be less than {}", bound(limit)));
         } else if float > limit {
-            bad(format!("{path} in body should be less than or equal to {}", bound(limit)));
+            bad(format!(
+                "{path} in body should be less than or equal to {}",
+                bound(limit)
+            ));
         }
     }
     if let Some(limit) = rules.minimum {
         if rules.exclusive_minimum && float <= limit {
             bad(format!("{path} in body should be greater than {}", bound(limit)));
         } else if float < limit {
-            bad(format!("{path} in body should be greater than or equal to {}", bound(limit)));
+            bad(format!(
+                "{path} in body should be greater than or equal to {}",
+                bound(limit)
+            ));
         }
     }
 }
@@ -262,7 +287,10 @@ fn alternatives(value: &Value, rules: &Rules, path: &str, report: &mut Report) {
     if !rules.any_of.is_empty() {
         let (best, good) = best(value, &rules.any_of, path);
         if good == 0 {
-            whole(report, format!("\"{path}\" must validate at least one schema (anyOf)"));
+            whole(
+                report,
+                format!("\"{path}\" must validate at least one schema (anyOf)"),
+            );
         }
         report.merge(best);
     }
@@ -290,7 +318,10 @@ fn alternatives(value: &Value, rules: &Rules, path: &str, report: &mut Report) {
         }
         if good < rules.all_of.len() {
             let none = if good == 0 { ". None validated" } else { "" };
-            whole(report, format!("\"{path}\" must validate all the schemas (allOf){none}"));
+            whole(
+                report,
+                format!("\"{path}\" must validate all the schemas (allOf){none}"),
+            );
         }
     }
     if let Some(link) = &rules.not
@@ -376,7 +407,9 @@ fn embedded_resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Caus
             Some(other) => causes.push(Cause::invalid(&at, other, "must be a string")),
         }
     }
-    let Some(metadata) = map.get("metadata") else { return };
+    let Some(metadata) = map.get("metadata") else {
+        return;
+    };
     let at = join(path, "metadata");
     let mut copy = metadata.clone();
     super::prune::object_meta().drop_nulls(&mut copy);

@@ -81,7 +81,8 @@ fn email(text: &str) -> bool {
     address.rsplit_once('@').is_some_and(|(user, host)| {
         !user.is_empty()
             && !host.is_empty()
-            && !address.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ','))
+            && !address
+                .contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ','))
             && !user.contains('@')
             && !host.starts_with('.')
             && !host.ends_with('.')
@@ -174,11 +175,43 @@ fn go_duration(text: &str) -> bool {
             .unwrap_or(rest.len());
         if !matches!(
             &rest[..unit],
-            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" | "d" | "w"
-                | "nanosecond" | "nanoseconds" | "microsecond" | "microseconds" | "millisecond" | "milliseconds"
-                | "second" | "seconds" | "minute" | "minutes" | "hour" | "hours" | "day" | "days"
-                | "week" | "weeks" | "hr" | "hrs" | "min" | "mins" | "sec" | "secs" | "nano" | "nanos"
-                | "micro" | "micros" | "milli" | "millis"
+            "ns" | "us"
+                | "µs"
+                | "μs"
+                | "ms"
+                | "s"
+                | "m"
+                | "h"
+                | "d"
+                | "w"
+                | "nanosecond"
+                | "nanoseconds"
+                | "microsecond"
+                | "microseconds"
+                | "millisecond"
+                | "milliseconds"
+                | "second"
+                | "seconds"
+                | "minute"
+                | "minutes"
+                | "hour"
+                | "hours"
+                | "day"
+                | "days"
+                | "week"
+                | "weeks"
+                | "hr"
+                | "hrs"
+                | "min"
+                | "mins"
+                | "sec"
+                | "secs"
+                | "nano"
+                | "nanos"
+                | "micro"
+                | "micros"
+                | "milli"
+                | "millis"
         ) {
             return false;
         }
@@ -205,7 +238,13 @@ fn isbn10(text: &str) -> bool {
         .chars()
         .filter(|c| !matches!(c, '-' | ' '))
         .enumerate()
-        .filter_map(|(at, c)| if at == 9 && matches!(c, 'X' | 'x') { Some(10) } else { c.to_digit(10) })
+        .filter_map(|(at, c)| {
+            if at == 9 && matches!(c, 'X' | 'x') {
+                Some(10)
+            } else {
+                c.to_digit(10)
+            }
+        })
         .collect();
     let sum: u32 = (1..).zip(&digits).map(|(weight, digit)| weight * digit).sum();
     digits.len() == 10 && sum.is_multiple_of(11)
@@ -248,7 +287,11 @@ mod tests {
             ("cidr", "10.0.0.0/8", "10.0.0.0/33"),
             ("mac", "01:23:45:67:89:ab", "01:23"),
             ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123e4567"),
-            ("uuid4", "123e4567-e89b-42d3-a456-426614174000", "123e4567-e89b-12d3-a456-426614174000"),
+            (
+                "uuid4",
+                "123e4567-e89b-42d3-a456-426614174000",
+                "123e4567-e89b-12d3-a456-426614174000",
+            ),
             ("byte", "aGk=", "a"),
             ("date", "2024-02-29", "2023-02-29"),
             ("date-time", "2024-02-29T01:02:03Z", "2024-02-29"),

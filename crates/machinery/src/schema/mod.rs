@@ -276,7 +276,9 @@ impl Schema {
 
     /// Whether values are maps with granular or free fields, as far as is known.
     pub fn is_object(&self) -> bool {
-        self.kind == Kind::Object || !self.properties.is_empty() || matches!(self.additional, Additional::Values(_))
+        self.kind == Kind::Object
+            || !self.properties.is_empty()
+            || matches!(self.additional, Additional::Values(_))
     }
 }
 

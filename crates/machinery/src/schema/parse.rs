@@ -93,10 +93,16 @@ impl Reader<'_> {
         };
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return self.error("", format!("Too many: the schema has more than {MAX_NODES} nodes"));
+            return self.error(
+                "",
+                format!("Too many: the schema has more than {MAX_NODES} nodes"),
+            );
         }
         if self.path.len() > MAX_DEPTH {
-            return self.error("", format!("Too long: the schema nests deeper than {MAX_DEPTH} levels"));
+            return self.error(
+                "",
+                format!("Too long: the schema nests deeper than {MAX_DEPTH} levels"),
+            );
         }
         let mut node = Schema {
             kind: self.kind(map)?,
@@ -160,7 +166,9 @@ impl Reader<'_> {
         }
         Ok(match self.text(map, "type")? {
             // The form of the built-in IntOrString.
-            "string" if map.get("format").is_some_and(|format| format == "int-or-string") => Kind::IntOrString,
+            "string" if map.get("format").is_some_and(|format| format == "int-or-string") => {
+                Kind::IntOrString
+            }
             "" => Kind::Any,
             "object" => Kind::Object,
             "array" => Kind::Array,

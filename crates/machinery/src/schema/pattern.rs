@@ -186,6 +186,9 @@ mod tests {
             assert_eq!(compiled.is_match(text), want, "{pattern} {text:?}");
         }
         assert!(Pattern::new("(").is_err());
-        assert!(Pattern::new("(((a{900}){900}){900})").is_err(), "must not eat memory");
+        assert!(
+            Pattern::new("(((a{900}){900}){900})").is_err(),
+            "must not eat memory"
+        );
     }
 }

@@ -35,7 +35,14 @@ pub fn object_meta() -> &'static Schema {
         let mut fields = Schema::of(Kind::Object);
         fields.preserve_unknown = true;
         let mut managed = Schema::of(Kind::Object);
-        for field in ["apiVersion", "fieldsType", "manager", "operation", "subresource", "time"] {
+        for field in [
+            "apiVersion",
+            "fieldsType",
+            "manager",
+            "operation",
+            "subresource",
+            "time",
+        ] {
             managed
                 .properties
                 .insert(field.into(), Link::of(Schema::of(Kind::String)));
@@ -71,7 +78,8 @@ pub fn object_meta() -> &'static Schema {
         owners.patch_strategy = PatchStrategy::Merge;
         owners.patch_merge_key = Some("uid".into());
         meta.properties.insert("ownerReferences".into(), Link::of(owners));
-        meta.properties.insert("managedFields".into(), Link::of(list(managed)));
+        meta.properties
+            .insert("managedFields".into(), Link::of(list(managed)));
         meta
     })
 }

@@ -132,11 +132,7 @@ fn text(json: &[u8], start: usize, end: usize) -> Result<Cow<'_, str>, RawError>
     }
 }
 
-fn walk(
-    json: &[u8],
-    max_depth: usize,
-    on_duplicate: &mut dyn FnMut(&[Frame<'_>]),
-) -> Result<(), RawError> {
+fn walk(json: &[u8], max_depth: usize, on_duplicate: &mut dyn FnMut(&[Frame<'_>])) -> Result<(), RawError> {
     let mut stack: Vec<Frame<'_>> = Vec::new();
     // Whether the next text is a key.
     let mut key_next = false;
@@ -211,10 +207,17 @@ mod tests {
         for (json, want) in [
             (r#"{"a":1,"b":{"a":2}}"#, &[] as &[&str]),
             (r#"{"a":1,"a":1,"a":1}"#, &["a"]),
-            (r#"{"spec":{"c":[{"x":"}"},{"x":1,"y":[{}],"x":2}]}}"#, &["spec.c[1].x"]),
+            (
+                r#"{"spec":{"c":[{"x":"}"},{"x":1,"y":[{}],"x":2}]}}"#,
+                &["spec.c[1].x"],
+            ),
             (r#"{"\u0061":1,"a":{"b":1,"b":"\"{"}}"#, &["a", "a.b"]),
         ] {
-            assert_eq!(duplicate_fields(json.as_bytes(), 100).expect(json), want, "{json}");
+            assert_eq!(
+                duplicate_fields(json.as_bytes(), 100).expect(json),
+                want,
+                "{json}"
+            );
         }
         let many: Vec<String> = (0..40).map(|n| format!("\"k{}\":0", n % 39)).collect();
         let json = format!("{{{}}}", many.join(","));

@@ -79,22 +79,82 @@ fn fills_in_defaults_and_drops_nulls() {
 #[test]
 fn complains_in_the_words_of_kubernetes() {
     let table = [
-        (json!({"size": "x"}), "spec.size", "Invalid value: \"string\": spec.size in body must be of type integer: \"string\""),
+        (
+            json!({"size": "x"}),
+            "spec.size",
+            "Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+        ),
         (json!({}), "spec.size", "Required value"),
-        (json!({"size": 0}), "spec.size", "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
-        (json!({"size": 11}), "spec.size", "Invalid value: 11: spec.size in body should be less than or equal to 10"),
-        (json!({"size": 1.5}), "spec.size", "Invalid value: \"number\": spec.size in body must be of type integer: \"number\""),
-        (json!({"size": 1, "name": "abcd"}), "spec.name", "Too long: may not be more than 3 bytes"),
-        (json!({"size": 1, "name": "A"}), "spec.name", "Invalid value: \"A\": spec.name in body should match '^[a-z]*$'"),
-        (json!({"size": 1, "name": null}), "spec.name", "Invalid value: \"null\": spec.name in body must be of type string: \"null\""),
-        (json!({"size": 1, "mode": "c"}), "spec.mode", "Unsupported value: \"c\": supported values: \"a\", \"b\""),
-        (json!({"size": 1, "port": true}), "spec.port", "Invalid value: \"boolean\": spec.port in body must be of type integer,string: \"boolean\""),
-        (json!({"size": 1, "ip": "x"}), "spec.ip", "Invalid value: \"x\": spec.ip in body must be of type ipv4: \"x\""),
-        (json!({"size": 1, "tags": ["a", "a"]}), "spec.tags[1]", "Duplicate value: \"a\""),
-        (json!({"size": 1, "tags": ["a", "b", "c", "d"]}), "spec.tags", "Too many: 4: must have at most 3 items"),
-        (json!({"size": 1, "rows": [{"k": "a"}, {"k": "a"}]}), "spec.rows[1]", "Duplicate value: {\"k\":\"a\"}"),
-        (json!({"size": 1, "raw": {"kind": "Pod"}}), "spec.raw.apiVersion", "Required value"),
-        (json!({"size": 1, "map": {"a": 1}}), "spec.map.a", "Invalid value: \"integer\": spec.map.a in body must be of type string: \"integer\""),
+        (
+            json!({"size": 0}),
+            "spec.size",
+            "Invalid value: 0: spec.size in body should be greater than or equal to 1",
+        ),
+        (
+            json!({"size": 11}),
+            "spec.size",
+            "Invalid value: 11: spec.size in body should be less than or equal to 10",
+        ),
+        (
+            json!({"size": 1.5}),
+            "spec.size",
+            "Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
+        ),
+        (
+            json!({"size": 1, "name": "abcd"}),
+            "spec.name",
+            "Too long: may not be more than 3 bytes",
+        ),
+        (
+            json!({"size": 1, "name": "A"}),
+            "spec.name",
+            "Invalid value: \"A\": spec.name in body should match '^[a-z]*$'",
+        ),
+        (
+            json!({"size": 1, "name": null}),
+            "spec.name",
+            "Invalid value: \"null\": spec.name in body must be of type string: \"null\"",
+        ),
+        (
+            json!({"size": 1, "mode": "c"}),
+            "spec.mode",
+            "Unsupported value: \"c\": supported values: \"a\", \"b\"",
+        ),
+        (
+            json!({"size": 1, "port": true}),
+            "spec.port",
+            "Invalid value: \"boolean\": spec.port in body must be of type integer,string: \"boolean\"",
+        ),
+        (
+            json!({"size": 1, "ip": "x"}),
+            "spec.ip",
+            "Invalid value: \"x\": spec.ip in body must be of type ipv4: \"x\"",
+        ),
+        (
+            json!({"size": 1, "tags": ["a", "a"]}),
+            "spec.tags[1]",
+            "Duplicate value: \"a\"",
+        ),
+        (
+            json!({"size": 1, "tags": ["a", "b", "c", "d"]}),
+            "spec.tags",
+            "Too many: 4: must have at most 3 items",
+        ),
+        (
+            json!({"size": 1, "rows": [{"k": "a"}, {"k": "a"}]}),
+            "spec.rows[1]",
+            "Duplicate value: {\"k\":\"a\"}",
+        ),
+        (
+            json!({"size": 1, "raw": {"kind": "Pod"}}),
+            "spec.raw.apiVersion",
+            "Required value",
+        ),
+        (
+            json!({"size": 1, "map": {"a": 1}}),
+            "spec.map.a",
+            "Invalid value: \"integer\": spec.map.a in body must be of type string: \"integer\"",
+        ),
     ];
     for (spec, field, message) in table {
         let causes = widget().validate(&json!({"spec": spec}));
@@ -109,7 +169,10 @@ fn complains_in_the_words_of_kubernetes() {
     let causes = widget().validate(&json!({"spec": {"size": 1, "either": {"l": "x", "r": "y"}}}));
     assert_eq!(
         (causes[0].field.as_str(), causes[0].message.as_str()),
-        ("<nil>", "Invalid value: \"\": \"spec.either\" must validate one and only one schema (oneOf). Found 2 valid alternatives")
+        (
+            "<nil>",
+            "Invalid value: \"\": \"spec.either\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
+        )
     );
 }
 
@@ -117,9 +180,18 @@ fn complains_in_the_words_of_kubernetes() {
 fn refuses_schemas_that_make_no_sense() {
     for (value, want) in [
         (json!([]), ": Invalid value: []: must be an object"),
-        (json!({"properties": {"a": {"type": "x"}}}), "properties[a].type: Unsupported value: \"x\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\""),
-        (json!({"items": {"$ref": "#/x"}}), "items.$ref: Forbidden: $ref is not supported"),
-        (json!({"maxLength": -1}), "maxLength: Invalid value: -1: must be greater than or equal to 0"),
+        (
+            json!({"properties": {"a": {"type": "x"}}}),
+            "properties[a].type: Unsupported value: \"x\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\"",
+        ),
+        (
+            json!({"items": {"$ref": "#/x"}}),
+            "items.$ref: Forbidden: $ref is not supported",
+        ),
+        (
+            json!({"maxLength": -1}),
+            "maxLength: Invalid value: -1: must be greater than or equal to 0",
+        ),
     ] {
         assert_eq!(Schema::from_openapi(&value).expect_err("bad").to_string(), want);
     }
@@ -137,7 +209,8 @@ fn named_types_may_be_recursive() {
         NODE.get_or_init(|| {
             let mut node = Schema::of(Kind::Object);
             node.properties.insert("not".into(), Link::named(resolve, 0));
-            node.properties.insert("type".into(), Link::of(Schema::of(Kind::String)));
+            node.properties
+                .insert("type".into(), Link::of(Schema::of(Kind::String)));
             node
         })
     }

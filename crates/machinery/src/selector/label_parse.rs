@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::label::{LabelOp, LabelRequirement};
 use super::SelectorError;
+use super::label::{LabelOp, LabelRequirement};
 use crate::names;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +59,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
             b'!' if bytes.get(at + 1) == Some(&b'=') => Kind::NotEquals,
             b'!' => Kind::Bang,
             _ => {
-                while bytes
-                    .get(at)
-                    .is_some_and(|&byte| !special(byte) && !blank(byte))
-                {
+                while bytes.get(at).is_some_and(|&byte| !special(byte) && !blank(byte)) {
                     at += 1;
                 }
                 match &text[start..at] {
@@ -212,16 +209,14 @@ impl<'a> Parser<'a> {
                     if values.is_empty() {
                         values.insert(String::new());
                     }
-                    match self.look().0 {
-                        Kind::Close => {
-                            values.insert(String::new());
-                            return Ok(values);
-                        }
-                        Kind::Comma => {
-                            self.at += 1;
-                            values.insert(String::new());
-                        }
-                        _ => {}
+                    let next = self.look().0;
+                    if next == Kind::Close {
+                        values.insert(String::new());
+                        return Ok(values);
+                    }
+                    if next == Kind::Comma {
+                        self.at += 1;
+                        values.insert(String::new());
                     }
                 }
                 (_, text) => {

@@ -55,7 +55,11 @@ fn prints_sorted_by_key() {
         ("a in (x,,y)", "a in (,x,y)"),
         ("a", "a"),
     ] {
-        let mut parts: Vec<String> = parsed(text).requirements().iter().map(ToString::to_string).collect();
+        let mut parts: Vec<String> = parsed(text)
+            .requirements()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(parts.join(","), parsed(text).to_string());
         parts.sort_by_key(|part| part.trim_start_matches('!').to_owned());
         let mut wanted = LabelSelector::parse(want);
@@ -73,10 +77,19 @@ fn refuses_in_the_words_of_kubernetes() {
         ("a=b=c", "found '=', expected: ',' or 'end of string'"),
         ("a=b,", "found '', expected: identifier after ','"),
         ("=a", "found '=', expected: !, identifier, or 'end of string'"),
-        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        (
+            "a b",
+            "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+        ),
         ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-        ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
+        (
+            "a in (b",
+            "unable to parse requirement: found '', expected: ',' or ')'",
+        ),
+        (
+            "a in (=",
+            "unable to parse requirement: found '=', expected: ',', ')' or identifier",
+        ),
         (
             "a in ()",
             "unable to parse requirement: values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
@@ -85,18 +98,31 @@ fn refuses_in_the_words_of_kubernetes() {
             "n>x",
             "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
         ),
-        ("!!a", "unable to parse requirement: found '!', expected: identifier"),
+        (
+            "!!a",
+            "unable to parse requirement: found '!', expected: identifier",
+        ),
     ] {
-        assert_eq!(LabelSelector::parse(text).expect_err(text).to_string(), want, "{text:?}");
+        assert_eq!(
+            LabelSelector::parse(text).expect_err(text).to_string(),
+            want,
+            "{text:?}"
+        );
     }
-    let error = LabelSelector::parse("a/b/c=d").expect_err("two slashes").to_string();
+    let error = LabelSelector::parse("a/b/c=d")
+        .expect_err("two slashes")
+        .to_string();
     assert!(
-        error.starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a qualified name must"),
+        error.starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a qualified name must"
+        ),
         "{error}"
     );
     let error = LabelSelector::parse("a=-").expect_err("bad value").to_string();
     assert!(
-        error.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must"),
+        error.starts_with(
+            "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must"
+        ),
         "{error}"
     );
 }
@@ -112,12 +138,24 @@ fn reads_the_object_form() {
     check(json!({}), true);
     check(json!({"matchLabels": {"a": "1"}}), true);
     check(json!({"matchLabels": {"a": "2"}}), false);
-    check(json!({"matchExpressions": [{"key": "b", "operator": "In", "values": ["2", "3"]}]}), true);
-    check(json!({"matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["2"]}]}), true);
-    check(json!({"matchExpressions": [{"key": "c", "operator": "DoesNotExist"}, {"key": "a", "operator": "Exists"}]}), true);
+    check(
+        json!({"matchExpressions": [{"key": "b", "operator": "In", "values": ["2", "3"]}]}),
+        true,
+    );
+    check(
+        json!({"matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["2"]}]}),
+        true,
+    );
+    check(
+        json!({"matchExpressions": [{"key": "c", "operator": "DoesNotExist"}, {"key": "a", "operator": "Exists"}]}),
+        true,
+    );
     for (op, text) in [
         ("Gt", "\"Gt\" is not a valid label selector operator"),
-        ("In", "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"),
+        (
+            "In",
+            "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
+        ),
     ] {
         let value = json!({"matchExpressions": [{"key": "a", "operator": op}]});
         assert_eq!(LabelSelector::from_value(&value).expect_err(op).to_string(), text);
@@ -126,7 +164,8 @@ fn reads_the_object_form() {
 
 #[test]
 fn reads_field_selectors_with_escapes() {
-    let selector = FieldSelector::parse(r"metadata.name=a\,b\=c\\d,,spec.nodeName!=x,e==f").expect("a selector");
+    let selector =
+        FieldSelector::parse(r"metadata.name=a\,b\=c\\d,,spec.nodeName!=x,e==f").expect("a selector");
     let terms: Vec<_> = selector
         .requirements()
         .iter()
@@ -140,15 +179,25 @@ fn reads_field_selectors_with_escapes() {
             ("spec.nodeName", FieldOp::NotEq, "x")
         ]
     );
-    assert_eq!(selector.to_string(), r"e=f,metadata.name=a\,b\=c\\d,spec.nodeName!=x");
+    assert_eq!(
+        selector.to_string(),
+        r"e=f,metadata.name=a\,b\=c\\d,spec.nodeName!=x"
+    );
     assert_eq!(selector.exact_name(), Some(r"a,b=c\d"));
-    assert!(FieldSelector::parse("a!=b").expect("a selector").matches(|_| None));
+    assert!(
+        FieldSelector::parse("a!=b")
+            .expect("a selector")
+            .matches(|_| None)
+    );
     assert!(FieldSelector::parse("a=").expect("a selector").matches(|_| None));
     for (text, want) in [
         ("a", "invalid selector: 'a'; can't understand 'a'"),
         (r"a=\b", r"invalid field selector: invalid escape sequence: \b"),
         (r"a=b\", r"invalid field selector: invalid escape sequence: \"),
-        ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        (
+            "a=b=c",
+            "invalid field selector: unescaped character in value: 61",
+        ),
     ] {
         assert_eq!(FieldSelector::parse(text).expect_err(text).to_string(), want);
     }
