@@ -19,6 +19,9 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 type SendFn =
     dyn Fn(Request<Full<Bytes>>) -> BoxFuture<'static, Result<Response<Body>, BoxError>> + Send + Sync;
 
+/// How long a connection may bring nothing before it counts as dead.
+const SILENCE: Duration = Duration::from_secs(150);
+
 /// Something that answers requests.
 #[derive(Clone)]
 pub(crate) struct Transport {
@@ -87,6 +90,10 @@ impl Transport {
         // Retries are decided above, where the meaning of a request is known.
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(10));
+        // A watch hears something every minute or so (bookmarks): a connection that is silent for longer is dead, and
+        // nothing else tells. A request on a connection that was idle starts the time anew.
+        config.read_timeout = Some(SILENCE);
+        config.reset_reader_on_write = true;
         let client = kube::Client::try_from(config).map_err(|error| Error::Config(error.into()))?;
         Ok(Self {
             send: Arc::new(move |request| {

@@ -164,3 +164,53 @@ async fn a_credential_that_is_not_good_any_more_leads_back_to_the_bootstrap_toke
     assert_eq!(meta::label(&secret, labels::CLUSTER_NAME), Some("edge-7"));
     agent.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_second_replica_takes_over_where_the_first_left() {
+    let (mut world, first) = World::joined().await;
+    world.describe("app", &[crate::harness::namespace("shop")]).await;
+    world.phase("app", "Success").await;
+    world.config.identity = "host_2".to_owned();
+    let second = world.agent();
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    let leases = &kubernetes::LEASES;
+    let lease = world
+        .child
+        .get(leases, Some("clusternet-system"), names::AGENT)
+        .await
+        .unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "host_1", "the second waits");
+    first.stop().await;
+    world
+        .wait(
+            &world.child,
+            leases,
+            Some("clusternet-system"),
+            names::AGENT,
+            |it| it["spec"]["holderIdentity"] == "host_2",
+        )
+        .await;
+    world
+        .describe(
+            "app",
+            &[
+                crate::harness::namespace("shop"),
+                crate::harness::namespace("more"),
+            ],
+        )
+        .await;
+    world
+        .wait(&world.child, &kubernetes::NAMESPACES, None, "more", |_| true)
+        .await;
+    let requests = world
+        .parent
+        .list(
+            &clusters::REGISTRATION_REQUESTS,
+            None,
+            &kubeio::ListOptions::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(requests.items.len(), 1, "the cluster is the same");
+    second.stop().await;
+}

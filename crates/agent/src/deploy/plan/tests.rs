@@ -240,3 +240,64 @@ fn a_definition_outlives_its_objects() {
     }
     assert!(removable(&left).is_empty());
 }
+
+mod properties {
+    use super::*;
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    /// Values without `null`: an object that asks for null asks for nothing.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0_i64..4).prop_map(Value::from),
+            "[a-c]{0,2}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 3, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..3).prop_map(Value::from),
+                btree_map("[a-d]", inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn object() -> impl Strategy<Value = Value> {
+        btree_map("[a-d]", value(), 0..4).prop_map(|map| Value::Object(map.into_iter().collect()))
+    }
+
+    fn widget(spec: &Value) -> Desired {
+        let widget =
+            json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
+        desired(&description(&[widget])).0.remove(0)
+    }
+
+    proptest! {
+        /// Applying what was planned, whatever others did to the object: nothing is left to do.
+        #[test]
+        fn applying_again_asks_for_nothing(before in object(), wanted in object(), others in object()) {
+            let mut live = widget(&before).object;
+            live["spec"] = others;
+            let wanted = widget(&wanted);
+            match step(&wanted, Some(&live), |_| false) {
+                Step::Nothing => {}
+                Step::Merge(patch) => {
+                    machinery::patch::merge_patch(&mut live, &patch);
+                    prop_assert_eq!(step(&wanted, Some(&live), |_| false), Step::Nothing);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+
+        /// What nobody changed is not touched, and what the server or others add is no drift.
+        #[test]
+        fn additions_are_no_drift(wanted in object(), added in object()) {
+            let wanted = widget(&wanted);
+            let mut live = wanted.object.clone();
+            prop_assert_eq!(step(&wanted, Some(&live), |_| false), Step::Nothing);
+            live["more"] = added.clone();
+            live["status"] = added;
+            live["metadata"]["generation"] = json!(7);
+            prop_assert_eq!(step(&wanted, Some(&live), |_| false), Step::Nothing);
+        }
+    }
+}
