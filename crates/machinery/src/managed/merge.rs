@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::path::PathElement;
 use super::set::FieldSet;
 use super::shape::{ListShape, MapShape, Relation, Type};
+use super::walk::items_of;
 
 /// An object with a configuration merged in: no field is lost; where both have a leaf, the configuration's counts.
 ///
@@ -36,12 +37,11 @@ fn visit(left: Option<&Value>, right: Option<&Value>, of: Type<'_>) -> Result<Op
     } else if atom.scalar.is_some() {
         leaf()
     } else if let Some(shape) = atom.list {
-        let items = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-        let (before, after) = (items(left), items(right));
+        let (before, after) = (items_of(left), items_of(right));
         if matches!(shape.relation, Relation::Atomic) || (before.is_empty() && after.is_empty()) {
             return leaf();
         }
-        lists(&before, &after, &shape)
+        lists(before, after, &shape)
     } else {
         leaf()
     }

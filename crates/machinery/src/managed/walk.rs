@@ -200,6 +200,14 @@ struct Compare {
     found: Comparison,
 }
 
+/// A list's items; none where there is no list.
+pub(super) fn items_of(value: Option<&Value>) -> &[Value] {
+    value
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
 type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
 
 impl Compare {
@@ -269,13 +277,12 @@ impl Compare {
     }
 
     fn lists(&mut self, pair: Pair<'_>, shape: &ListShape<'_>) -> bool {
-        let items = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-        let (left, right) = (items(pair.0), items(pair.1));
+        let (left, right) = (items_of(pair.0), items_of(pair.1));
         if matches!(shape.relation, Relation::Atomic) || (left.is_empty() && right.is_empty()) {
             self.leaf(pair);
             return true;
         }
-        let (left, right) = (grouped(&left, shape), grouped(&right, shape));
+        let (left, right) = (grouped(left, shape), grouped(right, shape));
         let steps: BTreeSet<&PathElement> = left.keys().chain(right.keys()).collect();
         for step in steps {
             self.path.push(step.clone());

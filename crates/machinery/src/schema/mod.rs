@@ -34,8 +34,10 @@ mod default;
 mod formats;
 mod parse;
 mod pattern;
+mod place;
 mod prune;
 mod raw;
+mod structure;
 #[cfg(test)]
 mod tests;
 

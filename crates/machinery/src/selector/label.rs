@@ -289,6 +289,15 @@ impl LabelSelector {
         &self.requirements
     }
 
+    /// The selector without the terms about a key, and whether there were any.
+    #[must_use]
+    pub fn without(&self, key: &str) -> (Self, bool) {
+        let mut rest = self.clone();
+        rest.requirements.retain(|requirement| requirement.key != key);
+        let found = rest.requirements.len() < self.requirements.len();
+        (rest, found)
+    }
+
     /// Whether it selects every object.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()

@@ -19,3 +19,12 @@ pub enum SelectorError {
     #[error("{0}")]
     Requirement(String),
 }
+
+/// Takes the terms about a key out of a label selector's text: what is left, and whether there were any. A text
+/// without such a term, or that is no selector, comes back as it was.
+pub fn take_label(text: &str, key: &str) -> (String, bool) {
+    match LabelSelector::parse(text).map(|selector| selector.without(key)) {
+        Ok((rest, true)) => (rest.to_string(), true),
+        Ok((_, false)) | Err(_) => (text.to_owned(), false),
+    }
+}

@@ -203,6 +203,25 @@ fn reads_field_selectors_with_escapes() {
     }
 }
 
+#[test]
+fn takes_one_label_out_of_a_selector() {
+    const F: &str = "search.clusterpedia.io/forward";
+    for (text, rest, found) in [
+        ("foo=bar", "foo=bar", false),
+        ("F", "", true),
+        ("F=true", "", true),
+        ("F,foo=bar", "foo=bar", true),
+        ("foo=bar,F", "foo=bar", true),
+        ("foo=bar,F,baz=qux", "baz=qux,foo=bar", true),
+        ("k in (v1,v2),F", "k in (v1,v2)", true),
+        ("a=1,F-something=true", "a=1,F-something=true", false),
+        ("F,,=", "F,,=", false),
+    ] {
+        let text = text.replace('F', F);
+        assert_eq!(take_label(&text, F), (rest.replace('F', F), found), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn label_selectors_survive_their_text(
