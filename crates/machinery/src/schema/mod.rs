@@ -37,6 +37,7 @@ mod pattern;
 mod place;
 mod prune;
 mod raw;
+mod structural;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ pub use parse::{MAX_DEPTH, MAX_NODES, SchemaError};
 pub use pattern::Pattern;
 pub use prune::object_meta;
 pub use raw::{RawError, duplicate_fields, nesting_depth};
+pub use structural::structural_problems;
 
 /// The JSON type that a node allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
