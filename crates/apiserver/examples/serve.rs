@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use apiserver::authn::{self, Anonymous, Authenticator};
 use apiserver::authz::Rbac;
+use apiserver::bootstrap_policy::Facts;
 use apiserver::pki::{Pki, ServingCertificate, server_config};
 use apiserver::tokens::TokenKeys;
-use apiserver::bootstrap_policy::Facts;
 use apiserver::{ApiServer, Config, controllers};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let file = arguments.next().unwrap_or_else(|| "kubeconfig".to_owned());
     let env = clock::Env::system();
     let disk = testkit::disk::SimDisk::new(1);
-    let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Thread)?;
+    let store = store::Store::open(
+        Arc::new(disk),
+        store::Options::new(env.clone()),
+        store::Mode::Thread,
+    )?;
     let pki = Pki::ephemeral(&[], &env)?;
     let tokens = Arc::new(TokenKeys::from_pem(
         pki.service_account_key.expose(),
@@ -41,7 +45,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shutdown = CancellationToken::new();
     let listener = tokio::net::TcpListener::bind(&address).await?;
     let url = format!("https://{}", listener.local_addr()?);
-    let tasks = controllers::govern(&server, Facts::of(&pki, listener.local_addr()?.port()), &shutdown).await?;
+    let tasks =
+        controllers::govern(&server, Facts::of(&pki, listener.local_addr()?.port()), &shutdown).await?;
     std::fs::write(&file, pki.admin_kubeconfig("example", &url).to_text())?;
     let tls = server_config(
         ServingCertificate::new(&pki.serving)?,

@@ -89,7 +89,10 @@ impl Taken {
             self.addresses.insert(address, key.clone());
         }
         for port in service["spec"]["ports"].as_array().into_iter().flatten() {
-            if let Some(port) = port["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok()) {
+            if let Some(port) = port["nodePort"]
+                .as_u64()
+                .and_then(|port| u16::try_from(port).ok())
+            {
                 self.ports.insert(port, key.clone());
             }
         }
@@ -104,7 +107,10 @@ impl Taken {
         if service["spec"]["type"] == "ExternalName" {
             return;
         }
-        let wanted = service["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();
+        let wanted = service["spec"]["clusterIP"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let given = match wanted.as_str() {
             "None" => "None".to_owned(),
             "" => {
@@ -220,7 +226,7 @@ mod tests {
     fn gives_each_address_once_and_takes_it_back() {
         let mut taken = Taken::default();
         let key = |name: &str| Key::new(&Resource::new("", "services"), "a", name);
-        let mut give = |taken: &mut Taken, name: &str, spec: Value| {
+        let give = |taken: &mut Taken, name: &str, spec: Value| {
             let mut service = json!({"spec": spec});
             let mut problems = Problems::default();
             taken.release(&key(name));
@@ -228,16 +234,27 @@ mod tests {
             taken.give_ports(&key(name), &mut service, 7, &mut problems);
             (service, problems.into_causes().len())
         };
-        let (first, _) = give(&mut taken, "one", json!({"type": "NodePort", "ports": [{"port": 80}]}));
+        let (first, _) = give(
+            &mut taken,
+            "one",
+            json!({"type": "NodePort", "ports": [{"port": 80}]}),
+        );
         assert_eq!(first["spec"]["clusterIP"], "10.96.1.7");
         assert_eq!(first["spec"]["ports"][0]["nodePort"], 30_007);
-        let (second, _) = give(&mut taken, "two", json!({"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 5}]}));
+        let (second, _) = give(
+            &mut taken,
+            "two",
+            json!({"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 5}]}),
+        );
         assert_eq!(second["spec"]["clusterIP"], "10.96.1.8");
         assert!(second["spec"]["ports"][0]["nodePort"].is_null());
         let (_, problems) = give(&mut taken, "three", json!({"clusterIP": "10.96.1.7"}));
         assert_eq!(problems, 1);
         let (again, problems) = give(&mut taken, "one", first["spec"].clone());
-        assert_eq!((again["spec"]["clusterIP"].as_str(), problems), (Some("10.96.1.7"), 0));
+        assert_eq!(
+            (again["spec"]["clusterIP"].as_str(), problems),
+            (Some("10.96.1.7"), 0)
+        );
         taken.release(&key("one"));
         let (_, problems) = give(&mut taken, "three", json!({"clusterIP": "10.96.1.7"}));
         assert_eq!(problems, 0);

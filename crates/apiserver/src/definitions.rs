@@ -51,7 +51,10 @@ pub(crate) fn clean_up<'a>(server: &'a ApiServer, name: &'a str) -> BoxFuture<'a
                 return Ok(());
             };
             let mut definition: Value = serde_json::from_slice(&stored.json).unwrap_or_default();
-            let finalizers = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            let finalizers = definition["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             if !stored.head.deleting || !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
                 return Ok(());
             }
@@ -63,7 +66,10 @@ pub(crate) fn clean_up<'a>(server: &'a ApiServer, name: &'a str) -> BoxFuture<'a
             if !remove_objects(server, &resource).await? {
                 return Ok(());
             }
-            let kept: Vec<Value> = finalizers.into_iter().filter(|finalizer| finalizer != CLEANUP).collect();
+            let kept: Vec<Value> = finalizers
+                .into_iter()
+                .filter(|finalizer| finalizer != CLEANUP)
+                .collect();
             let change = if kept.is_empty() {
                 Change::Delete
             } else {
@@ -110,12 +116,18 @@ async fn remove_objects(server: &ApiServer, resource: &Resource) -> Result<bool,
     let mut left = false;
     for stored in &page.objects {
         let value: Value = serde_json::from_slice(&stored.json).unwrap_or_default();
-        let held = value["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        let held = value["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty());
         left |= held;
         if held && stored.head.deleting {
             continue;
         }
-        let change = if held { mark(server, stored, value) } else { Change::Delete };
+        let change = if held {
+            mark(server, stored, value)
+        } else {
+            Change::Delete
+        };
         let write = Write {
             key: stored.key.clone(),
             expect: Expect::Revision(stored.revision),

@@ -63,12 +63,15 @@ impl Discovery {
             let versions = groups.entry(SmolStr::new(handler.group())).or_default();
             if !versions.iter().any(|version| version == handler.version()) {
                 versions.push(SmolStr::new(handler.version()));
-                versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+                versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
             }
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_by_key(|(name, _)| {
-            let place = FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len());
+            let place = FIRST
+                .iter()
+                .position(|first| first == name)
+                .unwrap_or(FIRST.len());
             (place, name.clone())
         });
         groups
@@ -76,7 +79,11 @@ impl Discovery {
 
     /// `/apis`.
     pub(crate) fn group_list(&self) -> Value {
-        let groups: Vec<Value> = self.groups().iter().map(|(name, versions)| group(name, versions)).collect();
+        let groups: Vec<Value> = self
+            .groups()
+            .iter()
+            .map(|(name, versions)| group(name, versions))
+            .collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
@@ -97,9 +104,17 @@ impl Discovery {
         for served in self.snapshot.of(group, version) {
             api_version = Some(served.api_version.to_string());
             resources.push(old_resource(served));
-            resources.extend(served.subresources.iter().map(|subresource| old_subresource(served, subresource)));
+            resources.extend(
+                served
+                    .subresources
+                    .iter()
+                    .map(|subresource| old_subresource(served, subresource)),
+            );
         }
-        for handler in self.handlers.iter().filter(|handler| handler.group() == group && handler.version() == version)
+        for handler in self
+            .handlers
+            .iter()
+            .filter(|handler| handler.group() == group && handler.version() == version)
         {
             api_version = Some(format!("{group}/{version}"));
             let list = handler.discovery();
@@ -120,8 +135,15 @@ impl Discovery {
         let items: Vec<Value> = groups
             .iter()
             .map(|(name, versions)| {
-                let versions: Vec<Value> = versions.iter().map(|version| self.version(name, version)).collect();
-                let metadata = if name.is_empty() { json!({}) } else { json!({"name": name.as_str()}) };
+                let versions: Vec<Value> = versions
+                    .iter()
+                    .map(|version| self.version(name, version))
+                    .collect();
+                let metadata = if name.is_empty() {
+                    json!({})
+                } else {
+                    json!({"name": name.as_str()})
+                };
                 json!({"metadata": metadata, "versions": versions})
             })
             .collect();
@@ -131,8 +153,15 @@ impl Discovery {
     }
 
     fn version(&self, group: &str, version: &str) -> Value {
-        let mut resources: Vec<Value> = self.snapshot.of(group, version).map(|served| new_resource(served)).collect();
-        for handler in self.handlers.iter().filter(|handler| handler.group() == group && handler.version() == version)
+        let mut resources: Vec<Value> = self
+            .snapshot
+            .of(group, version)
+            .map(|served| new_resource(served))
+            .collect();
+        for handler in self
+            .handlers
+            .iter()
+            .filter(|handler| handler.group() == group && handler.version() == version)
         {
             resources.extend(converted(group, version, &handler.discovery()));
         }
@@ -240,7 +269,8 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
             &text(&resource["kind"]),
         );
         if let Some((parent, subresource)) = name.split_once('/') {
-            let entry = json!({"subresource": subresource, "responseKind": response, "verbs": resource["verbs"]});
+            let entry =
+                json!({"subresource": subresource, "responseKind": response, "verbs": resource["verbs"]});
             if let Some((_, map)) = resources.iter_mut().find(|(name, _)| name == parent) {
                 match map.get_mut("subresources").and_then(Value::as_array_mut) {
                     Some(list) => list.push(entry),
@@ -254,9 +284,16 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
         let mut map = Map::new();
         map.insert("resource".to_owned(), json!(name));
         map.insert("responseKind".to_owned(), response);
-        let scope = if resource["namespaced"] == true { "Namespaced" } else { "Cluster" };
+        let scope = if resource["namespaced"] == true {
+            "Namespaced"
+        } else {
+            "Cluster"
+        };
         map.insert("scope".to_owned(), json!(scope));
-        map.insert("singularResource".to_owned(), json!(text(&resource["singularName"])));
+        map.insert(
+            "singularResource".to_owned(),
+            json!(text(&resource["singularName"])),
+        );
         for field in ["verbs", "shortNames", "categories"] {
             if !resource[field].is_null() {
                 map.insert(field.to_owned(), resource[field].clone());
@@ -296,7 +333,13 @@ mod tests {
             apps["versions"][0]["resources"].as_array().unwrap().len()
         );
         assert!(discovery.group("none").is_none());
-        assert_eq!(discovery.group("batch").unwrap()["preferredVersion"]["version"], "v1");
-        assert_eq!(discovery.aggregated(true)["items"][0]["versions"][0]["version"], "v1");
+        assert_eq!(
+            discovery.group("batch").unwrap()["preferredVersion"]["version"],
+            "v1"
+        );
+        assert_eq!(
+            discovery.aggregated(true)["items"][0]["versions"][0]["version"],
+            "v1"
+        );
     }
 }

@@ -15,7 +15,11 @@ pub(crate) fn of_object(served: &Served, name: &str, error: Error) -> ApiError {
         Error::AlreadyExists(_) => ApiError::already_exists(&served.group, &served.plural, name),
         Error::NotFound(_) => ApiError::not_found(&served.group, &served.plural, name),
         Error::Conflict { .. } => ApiError::conflict(&served.group, &served.plural, name, MODIFIED),
-        other => of_source(other),
+        other @ (Error::Expired { .. }
+        | Error::Future { .. }
+        | Error::Full
+        | Error::TooLarge { .. }
+        | Error::Closed(_)) => of_source(other),
     }
 }
 
@@ -56,7 +60,10 @@ pub(crate) fn of_source(error: Error) -> ApiError {
 
 /// Nothing is served at this path.
 pub(crate) fn no_such_path() -> ApiError {
-    ApiError::new(Reason::NotFound, "the server could not find the requested resource")
+    ApiError::new(
+        Reason::NotFound,
+        "the server could not find the requested resource",
+    )
 }
 
 /// The resource does not do that.

@@ -45,7 +45,10 @@ pub fn fuzz_body(bytes: &[u8]) {
 pub fn fuzz_accept(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for protobuf in [true, false] {
-        let offer = Offer { protobuf, forms: true };
+        let offer = Offer {
+            protobuf,
+            forms: true,
+        };
         drop(negotiate(&text, offer));
     }
     accepts_gzip(&text);

@@ -185,7 +185,10 @@ mod tests {
         assert_eq!(check(go, all), "Protobuf Object");
         assert_eq!(check(go, custom), "Json Object");
         assert_eq!(check("application/vnd.kubernetes.protobuf", custom), "406");
-        assert_eq!(check("application/json;q=0.5,application/yaml", all), "Yaml Object");
+        assert_eq!(
+            check("application/json;q=0.5,application/yaml", all),
+            "Yaml Object"
+        );
         assert_eq!(
             check(
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",

@@ -13,7 +13,12 @@ use crate::registry::Served;
 /// Writes an object for storage: `apiVersion` and `kind` first, so that another version's can be put there without
 /// parsing, and an empty `metadata.resourceVersion` at a known offset. The object's own is not looked at.
 pub(crate) fn draft(served: &Served, object: &Value) -> Draft {
-    draft_as(&served.storage_version, &served.kind, object, head(served, object))
+    draft_as(
+        &served.storage_version,
+        &served.kind,
+        object,
+        head(served, object),
+    )
 }
 
 /// The same for an object whose resource is not at hand.
@@ -28,7 +33,10 @@ pub(crate) fn draft_as(api_version: &str, kind: &str, object: &Value, head: Head
     json.push(b'"');
     let empty = Map::new();
     let object = object.as_object().unwrap_or(&empty);
-    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = object
+        .get("metadata")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
     for (key, value) in metadata {
         if key != "resourceVersion" {
             write_field(&mut json, key, value);
@@ -62,7 +70,12 @@ pub(crate) fn head(served: &Served, object: &Value) -> Head {
         .as_object()
         .into_iter()
         .flatten()
-        .map(|(key, value)| (SmolStr::new(key), SmolStr::new(value.as_str().unwrap_or_default())))
+        .map(|(key, value)| {
+            (
+                SmolStr::new(key),
+                SmolStr::new(value.as_str().unwrap_or_default()),
+            )
+        })
         .collect();
     labels.sort();
     let owners = metadata["ownerReferences"]
@@ -87,19 +100,23 @@ pub(crate) fn head(served: &Served, object: &Value) -> Head {
 
 /// A selectable field's value as text; absent ones read as Kubernetes' zero values.
 fn field_text(object: &Value, path: &str) -> SmolStr {
-    let path = if path == "source" { "source.component" } else { path };
+    let path = if path == "source" {
+        "source.component"
+    } else {
+        path
+    };
     let mut value = object;
     for name in path.split('.') {
         value = &value[name];
     }
-    match value {
-        Value::String(text) => SmolStr::new(text),
-        Value::Null => match path {
+    match value.as_str() {
+        Some(text) => SmolStr::new(text),
+        None if value.is_null() => match path {
             "spec.hostNetwork" | "spec.unschedulable" => SmolStr::new_static("false"),
             "status.replicas" | "status.successful" => SmolStr::new_static("0"),
             _ => SmolStr::default(),
         },
-        other => SmolStr::new(other.to_string()),
+        None => SmolStr::new(value.to_string()),
     }
 }
 
@@ -179,7 +196,10 @@ mod tests {
             }),
         );
         let text = std::str::from_utf8(&draft.json).unwrap();
-        assert!(text.starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"","#), "{text}");
+        assert!(
+            text.starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"","#),
+            "{text}"
+        );
         assert!(text[..draft.splice].ends_with(r#""resourceVersion":""#));
         assert!(text[draft.splice..].starts_with('"'));
         assert_eq!(draft.head.label("b"), Some("2"));

@@ -14,8 +14,8 @@ use crate::error;
 use crate::paths::tagged;
 use crate::query::Query;
 use crate::registry::{Served, Snapshot};
-use crate::server::ApiServer;
 use crate::respond;
+use crate::server::ApiServer;
 
 /// Answers a request below `/openapi`; `segments` are those behind it.
 pub(crate) fn answer(
@@ -76,7 +76,11 @@ fn index(server: &ApiServer, snapshot: &Snapshot) -> Value {
             hash.trim_matches('"').to_owned(),
         ));
     }
-    v3_index(documents.iter().map(|(path, hash)| (path.as_str(), hash.as_str())))
+    v3_index(
+        documents
+            .iter()
+            .map(|(path, hash)| (path.as_str(), hash.as_str())),
+    )
 }
 
 fn document(server: &ApiServer, snapshot: &Snapshot, group: &str, version: &str) -> Option<Value> {
@@ -93,7 +97,10 @@ fn document(server: &ApiServer, snapshot: &Snapshot, group: &str, version: &str)
         }));
     }
     snapshot.of(group, version).next()?;
-    let custom: Vec<CustomKind<'_>> = snapshot.of(group, version).filter_map(|served| custom_kind(served)).collect();
+    let custom: Vec<CustomKind<'_>> = snapshot
+        .of(group, version)
+        .filter_map(|served| custom_kind(served))
+        .collect();
     Some(v3(group, version, &custom))
 }
 
@@ -113,6 +120,10 @@ fn custom_kind(served: &Served) -> Option<CustomKind<'_>> {
 }
 
 fn version_two(snapshot: &Snapshot) -> Value {
-    let custom: Vec<CustomKind<'_>> = snapshot.all().iter().filter_map(|served| custom_kind(served)).collect();
+    let custom: Vec<CustomKind<'_>> = snapshot
+        .all()
+        .iter()
+        .filter_map(|served| custom_kind(served))
+        .collect();
     v2(&custom)
 }

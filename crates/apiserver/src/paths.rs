@@ -13,15 +13,15 @@ use crate::body::Body;
 use crate::discovery::{self, Discovery};
 use crate::error;
 use crate::negotiate::{Encoding, Offer, negotiate};
+use crate::openapi;
 use crate::query::Query;
 use crate::request_info::RequestInfo;
 use crate::respond;
 use crate::server::ApiServer;
-use crate::openapi;
 use crate::tokens::TokenKeys;
 
 /// The Kubernetes version that this server is to its clients.
-pub const GIT_VERSION: &str = "v1.34.1+tombolo";
+pub(crate) const GIT_VERSION: &str = "v1.34.1+tombolo";
 
 /// Answers a request that is about no resource.
 pub(crate) async fn answer(
@@ -55,9 +55,13 @@ pub(crate) async fn answer(
                 .unwrap_or_default(),
         ),
         ["apis"] => discovery().group_list(),
-        ["api", version] => discovery().resources("", version).ok_or_else(error::no_such_path)?,
+        ["api", version] => discovery()
+            .resources("", version)
+            .ok_or_else(error::no_such_path)?,
         ["apis", group] => discovery().group(group).ok_or_else(error::no_such_path)?,
-        ["apis", group, version] => discovery().resources(group, version).ok_or_else(error::no_such_path)?,
+        ["apis", group, version] => discovery()
+            .resources(group, version)
+            .ok_or_else(error::no_such_path)?,
         ["version"] => version(),
         ["openid", "v1", "jwks"] => tokens(server)?.jwks(),
         [".well-known", "openid-configuration"] => {
@@ -68,14 +72,23 @@ pub(crate) async fn answer(
         [""] => json!({"paths": root_paths(&discovery())}),
         _ => return Err(error::no_such_path()),
     };
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let offer = Offer {
         protobuf: true,
         forms: false,
     };
     let encoding = negotiate(accept, offer).map_or(Encoding::Json, |accepted| accepted.encoding);
-    let body = respond::encode(encoding, &document).or_else(|_| respond::encode(Encoding::Json, &document))?;
-    let content_type = if body.starts_with(b"k8s\0") { encoding } else { Encoding::Json }.content_type();
+    let body =
+        respond::encode(encoding, &document).or_else(|_| respond::encode(Encoding::Json, &document))?;
+    let content_type = if body.starts_with(b"k8s\0") {
+        encoding
+    } else {
+        Encoding::Json
+    }
+    .content_type();
     Ok(respond::large_bytes(content_type, body, headers))
 }
 
@@ -85,7 +98,10 @@ fn tokens(server: &ApiServer) -> Result<&TokenKeys, ApiError> {
 }
 
 pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     accept.split(',').any(|clause| {
         let clause: String = clause.chars().filter(|c| !c.is_whitespace()).collect();
         clause.contains("g=apidiscovery.k8s.io")
@@ -109,7 +125,9 @@ pub(crate) fn tagged(headers: &HeaderMap, content_type: &'static str, document: 
     if let Ok(etag) = HeaderValue::try_from(etag) {
         response.headers_mut().insert(ETAG, etag);
     }
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
@@ -125,14 +143,25 @@ pub(crate) fn version() -> Value {
 }
 
 fn root_paths(discovery: &Discovery) -> Vec<String> {
-    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     paths.extend(["/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     for group in discovery.group_list()["groups"].as_array().into_iter().flatten() {
         paths.push(format!("/apis/{}", group["name"].as_str().unwrap_or_default()));
         for version in group["versions"].as_array().into_iter().flatten() {
-            paths.push(format!("/apis/{}", version["groupVersion"].as_str().unwrap_or_default()));
+            paths.push(format!(
+                "/apis/{}",
+                version["groupVersion"].as_str().unwrap_or_default()
+            ));
         }
     }
     paths.sort();

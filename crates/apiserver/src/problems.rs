@@ -35,7 +35,11 @@ impl Problems {
         self.push(
             "FieldValueNotSupported",
             field,
-            format!("Unsupported value: {}: supported values: {}", shown(value), list.join(", ")),
+            format!(
+                "Unsupported value: {}: supported values: {}",
+                shown(value),
+                list.join(", ")
+            ),
         );
     }
 
@@ -46,7 +50,11 @@ impl Problems {
 
     /// A value is there already.
     pub(crate) fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
-        self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", shown(value)));
+        self.push(
+            "FieldValueDuplicate",
+            field,
+            format!("Duplicate value: {}", shown(value)),
+        );
     }
 
     /// A value is larger than allowed.
@@ -56,7 +64,11 @@ impl Problems {
 
     /// A value refers to something that is not there.
     pub(crate) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
-        self.push("FieldValueNotFound", field, format!("Not found: {}", shown(value)));
+        self.push(
+            "FieldValueNotFound",
+            field,
+            format!("Not found: {}", shown(value)),
+        );
     }
 
     /// A field that must stay as it is was changed.

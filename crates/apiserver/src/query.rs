@@ -50,7 +50,11 @@ pub fn decode(text: &str, form: bool) -> String {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut index = 0;
     while index < bytes.len() {
-        let hex = |offset: usize| bytes.get(index + offset).and_then(|byte| char::from(*byte).to_digit(16));
+        let hex = |offset: usize| {
+            bytes
+                .get(index + offset)
+                .and_then(|byte| char::from(*byte).to_digit(16))
+        };
         match (bytes[index], hex(1), hex(2)) {
             (b'%', Some(high), Some(low)) => {
                 decoded.push((high * 16 + low) as u8);

@@ -63,11 +63,6 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// The one name that is selected, if there is only one.
-    pub(crate) fn exact_name(&self) -> Option<&str> {
-        self.fields.exact_name()
-    }
-
     /// The one namespace that is selected, if there is only one.
     pub(crate) fn exact_namespace(&self) -> Option<&str> {
         self.fields.exact("metadata.namespace")

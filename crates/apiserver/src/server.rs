@@ -66,7 +66,9 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Config")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -170,7 +172,11 @@ impl ApiServer {
                 )
             }
         };
-        let known = if self.knows(&info) { Known::Served } else { Known::Unknown };
+        let known = if self.knows(&info) {
+            Known::Served
+        } else {
+            Known::Unknown
+        };
         self.metrics
             .answered(&info, known, response.status().as_u16(), start.elapsed());
         drop(running);
@@ -183,7 +189,9 @@ impl ApiServer {
                 .registry
                 .snapshot()
                 .find(&info.group, &info.version, &info.resource)
-                .is_some_and(|served| info.subresource.is_empty() || served.subresource(&info.subresource).is_some())
+                .is_some_and(|served| {
+                    info.subresource.is_empty() || served.subresource(&info.subresource).is_some()
+                })
     }
 
     async fn answer(
@@ -343,7 +351,9 @@ where
         } = self.clone();
         let mut request = request.map(Body::new);
         if let Some(authorization) = authorization {
-            request.headers_mut().insert(http::header::AUTHORIZATION, authorization);
+            request
+                .headers_mut()
+                .insert(http::header::AUTHORIZATION, authorization);
         }
         Box::pin(async move { Ok(server.handle(request, caller).await) })
     }

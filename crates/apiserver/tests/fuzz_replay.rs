@@ -1,5 +1,7 @@
 //! Replays the committed corpora of the fuzz targets, and mutations of them from fixed seeds.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 use std::path::Path;
 
 use apiserver::fuzz::{fuzz_accept, fuzz_body, fuzz_request};
@@ -17,7 +19,9 @@ impl Noise {
 }
 
 fn replay(name: &str, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(name);
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let mut seen = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {

@@ -8,8 +8,8 @@ use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use source::{Change, Error, Expect, Key, Object, Resource, Write};
 
-use super::{Call, Part, metadata, present, update};
 use super::update::Tracked;
+use super::{Call, Part, metadata, present, update};
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::strategy::Generation;
@@ -54,7 +54,8 @@ pub(super) async fn create_object(
     tracked: Tracked,
 ) -> Result<Outcome, ApiError> {
     let served = call.served.clone();
-    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text =
+        |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     if !text(&object, "resourceVersion").is_empty() {
         return Err(ApiError::bad_request(
             "resourceVersion should not be set on objects to be created",
@@ -172,7 +173,13 @@ async fn namespace_accepts(call: &Call<'_>, name: &str) -> Result<(), ApiError> 
         return Ok(());
     }
     let key = Key::new(&Resource::new("", "namespaces"), "", namespace);
-    let found = call.server.config.source.get(&key).await.map_err(error::of_source)?;
+    let found = call
+        .server
+        .config
+        .source
+        .get(&key)
+        .await
+        .map_err(error::of_source)?;
     match found {
         None => Err(ApiError::not_found("", "namespaces", namespace)),
         Some(object) if object.head.deleting => {

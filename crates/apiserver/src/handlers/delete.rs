@@ -53,7 +53,9 @@ impl Options {
         if let Some(kind) = value["kind"].as_str()
             && kind != "DeleteOptions"
         {
-            return Err(ApiError::bad_request(format!("the body is a {kind}, not DeleteOptions")));
+            return Err(ApiError::bad_request(format!(
+                "the body is a {kind}, not DeleteOptions"
+            )));
         }
         for field in ["propagationPolicy", "orphanDependents"] {
             if value[field].is_null()
@@ -93,7 +95,9 @@ impl Options {
             (None, Value::Bool(false)) => Some(Propagation::Background),
             (None, _) => None,
         };
-        let all = value["dryRun"].as_array().is_some_and(|list| list.iter().any(|item| item == "All"));
+        let all = value["dryRun"]
+            .as_array()
+            .is_some_and(|list| list.iter().any(|item| item == "All"));
         Ok(Self {
             uid: text(&value["preconditions"]["uid"]),
             resource_version: text(&value["preconditions"]["resourceVersion"]),
@@ -178,7 +182,11 @@ async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Delete
         let marked = mark(call, &object, options);
         let holds = metadata::is_held(served, &marked);
         if options.dry_run {
-            return Ok(if holds { Deleted::WouldGo(marked) } else { Deleted::Gone(stored) });
+            return Ok(if holds {
+                Deleted::WouldGo(marked)
+            } else {
+                Deleted::Gone(stored)
+            });
         }
         if holds && marked == object {
             return Ok(Deleted::Going(stored));
@@ -209,7 +217,14 @@ fn check_preconditions(
     stored: &Object,
     options: &Options,
 ) -> Result<(), ApiError> {
-    let conflict = |why: String| Err(ApiError::conflict(&call.served.group, &call.served.kind, name, &why));
+    let conflict = |why: String| {
+        Err(ApiError::conflict(
+            &call.served.group,
+            &call.served.kind,
+            name,
+            &why,
+        ))
+    };
     if let Some(uid) = &options.uid
         && *uid != stored.head.uid.as_str()
     {

@@ -75,9 +75,7 @@ pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, Api
         "" | "NotOlderThan" => Ok(None),
         other => Err(list_options(
             "resourceVersionMatch",
-            &format!(
-                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
-            ),
+            &format!("Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
             "FieldValueNotSupported",
         )),
     }

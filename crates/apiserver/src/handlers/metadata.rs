@@ -1,7 +1,7 @@
 //! `metadata`: what the server decides, what it refuses.
 
-use machinery::names;
 use machinery::ApiError;
+use machinery::names;
 use serde_json::{Map, Value};
 
 use super::Call;
@@ -27,11 +27,17 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
     metadata.retain(|_, value| !value.is_null());
     for field in ["name", "generateName", "namespace", "resourceVersion", "uid"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {
-            return Err(ApiError::bad_request(format!("metadata.{field} must be a string")));
+            return Err(ApiError::bad_request(format!(
+                "metadata.{field} must be a string"
+            )));
         }
     }
     let text = |metadata: &Map<String, Value>, field: &str| {
-        metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        metadata
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     if let Some(name) = name {
         let found = text(metadata, "name");
@@ -103,14 +109,19 @@ pub(super) fn validate(served: &Served, object: &Value, problems: &mut Problems)
             problems.invalid("metadata.name", &metadata["name"], problem);
         }
     }
-    text_map(&metadata["labels"], "metadata.labels", problems, |key, value, problems| {
-        for problem in names::qualified_name_problems(key) {
-            problems.invalid("metadata.labels", &Value::from(key), problem);
-        }
-        for problem in names::label_value_problems(value) {
-            problems.invalid("metadata.labels", &Value::from(value), problem);
-        }
-    });
+    text_map(
+        &metadata["labels"],
+        "metadata.labels",
+        problems,
+        |key, value, problems| {
+            for problem in names::qualified_name_problems(key) {
+                problems.invalid("metadata.labels", &Value::from(key), problem);
+            }
+            for problem in names::label_value_problems(value) {
+                problems.invalid("metadata.labels", &Value::from(value), problem);
+            }
+        },
+    );
     let mut size = 0;
     text_map(
         &metadata["annotations"],
@@ -149,25 +160,26 @@ fn text_map(
     problems: &mut Problems,
     mut check: impl FnMut(&str, &str, &mut Problems),
 ) {
-    match value {
-        Value::Null => {}
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value.as_str() {
-                    Some(text) => check(key, text, problems),
-                    None => problems.invalid(format!("{field}.{key}"), value, "must be a string"),
-                }
-            }
+    let Some(map) = value.as_object() else {
+        if !value.is_null() {
+            problems.invalid(field, value, "must be an object of strings");
         }
-        other => problems.invalid(field, other, "must be an object of strings"),
+        return;
+    };
+    for (key, value) in map {
+        match value.as_str() {
+            Some(text) => check(key, text, problems),
+            None => problems.invalid(format!("{field}.{key}"), value, "must be a string"),
+        }
     }
 }
 
 fn finalizers(value: &Value, problems: &mut Problems) {
-    let list = match value {
-        Value::Null => return,
-        Value::Array(list) => list,
-        other => return problems.invalid("metadata.finalizers", other, "must be a list of strings"),
+    let Some(list) = value.as_array() else {
+        if !value.is_null() {
+            problems.invalid("metadata.finalizers", value, "must be a list of strings");
+        }
+        return;
     };
     for finalizer in list {
         match finalizer.as_str() {
@@ -182,10 +194,11 @@ fn finalizers(value: &Value, problems: &mut Problems) {
 }
 
 fn owners(value: &Value, problems: &mut Problems) {
-    let list = match value {
-        Value::Null => return,
-        Value::Array(list) => list,
-        other => return problems.invalid("metadata.ownerReferences", other, "must be a list"),
+    let Some(list) = value.as_array() else {
+        if !value.is_null() {
+            problems.invalid("metadata.ownerReferences", value, "must be a list");
+        }
+        return;
     };
     let mut controllers = 0;
     for (index, owner) in list.iter().enumerate() {
@@ -222,11 +235,11 @@ pub(super) fn keep_system_fields(new: &mut Value, old: &Value) {
         "generation",
         "resourceVersion",
     ] {
-        match &old["metadata"][field] {
-            Value::Null => {
+        match old["metadata"].get(field) {
+            None => {
                 metadata.remove(field);
             }
-            value => {
+            Some(value) => {
                 metadata.insert(field.to_owned(), value.clone());
             }
         }
@@ -238,7 +251,12 @@ pub(super) fn no_new_finalizers(new: &Value, old: &Value, problems: &mut Problem
     if old["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
-    let list = |object: &Value| object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let list = |object: &Value| {
+        object["metadata"]["finalizers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
     let before = list(old);
     let added: Vec<Value> = list(new)
         .into_iter()

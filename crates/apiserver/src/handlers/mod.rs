@@ -28,7 +28,7 @@ use crate::decode::{self, BodyFormat};
 use crate::error;
 use crate::negotiate::{Accepted, Offer, negotiate};
 use crate::query::Query;
-use crate::registry::{Served, Snapshot};
+use crate::registry::Served;
 use crate::request_info::RequestInfo;
 use crate::respond;
 use crate::server::ApiServer;
@@ -64,7 +64,6 @@ pub(crate) enum Part {
 /// One request, understood so far.
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<ApiServer>,
-    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) served: Arc<Served>,
     pub(crate) info: &'a RequestInfo,
     pub(crate) query: &'a Query,
@@ -89,7 +88,11 @@ impl Call<'_> {
 
     /// The namespace that the path names; empty for cluster-scoped resources (also for namespaces themselves).
     pub(crate) fn namespace(&self) -> &str {
-        if self.served.namespaced { &self.info.namespace } else { "" }
+        if self.served.namespaced {
+            &self.info.namespace
+        } else {
+            ""
+        }
     }
 
     /// Reads the object that the path names.
@@ -229,7 +232,6 @@ pub(crate) async fn dispatch(
     };
     let mut call = Call {
         server,
-        snapshot,
         served,
         info,
         query,
@@ -240,7 +242,12 @@ pub(crate) async fn dispatch(
         validation: field_validation(info, query)?,
         warnings: Vec::new(),
     };
-    if let Some(deprecation) = call.served.custom.as_ref().and_then(|custom| custom.deprecation.clone()) {
+    if let Some(deprecation) = call
+        .served
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation.clone())
+    {
         call.warnings.push(deprecation);
     }
     let mut response = if connects {

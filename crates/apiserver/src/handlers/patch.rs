@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use machinery::{ApiError, Reason};
 use machinery::managed;
 use machinery::patch::{json_patch, merge_patch, strategic_merge};
+use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 
 use super::update::Tracked;
@@ -72,9 +72,9 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
     check(kind, &patch)?;
     let named = match kind {
         Kind::Json => false,
-        Kind::Merge | Kind::Strategic | Kind::Apply => {
-            patch["metadata"]["resourceVersion"].as_str().is_some_and(|revision| !revision.is_empty())
-        }
+        Kind::Merge | Kind::Strategic | Kind::Apply => patch["metadata"]["resourceVersion"]
+            .as_str()
+            .is_some_and(|revision| !revision.is_empty()),
     };
     let outcome = update::change(call, part, !named, Tracked::ByDifference, |call, old| {
         let mut new = patched(call, kind, old, &patch)?;
@@ -96,7 +96,9 @@ fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
                 ),
             )),
             Some(_) => Ok(()),
-            None => Err(ApiError::bad_request("error decoding patch: it is no list of operations")),
+            None => Err(ApiError::bad_request(
+                "error decoding patch: it is no list of operations",
+            )),
         },
         Kind::Merge | Kind::Strategic | Kind::Apply if patch.is_object() => Ok(()),
         Kind::Merge | Kind::Strategic | Kind::Apply => {
@@ -178,15 +180,22 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
         call.report_fields(unknown)?;
     }
     let reset = update::reset_fields(&call.served, part);
-    let found = call.server.config.source.get(&call.key()).await.map_err(error::of_source)?;
+    let found = call
+        .server
+        .config
+        .source
+        .get(&call.key())
+        .await
+        .map_err(error::of_source)?;
     if found.is_none() && part == Part::Main {
         return create_applied(call, &config, &manager, force).await;
     }
     let outcome = update::change(call, part, true, Tracked::Already, |call, old| {
         let mut new = {
             let writer = update::writer(call, &manager, &reset);
-            managed::apply(old, &config, force, &writer)
-                .map_err(|error| ApiError::from(error).about(&call.served.group, &call.served.plural, &name))?
+            managed::apply(old, &config, force, &writer).map_err(|error| {
+                ApiError::from(error).about(&call.served.group, &call.served.plural, &name)
+            })?
         };
         finish(call, &mut new)?;
         Ok(new)
@@ -208,7 +217,9 @@ async fn create_applied(
             &call.served.group,
             &call.served.plural,
             &name,
-            &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+            &format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
         ));
     }
     let reset = update::reset_fields(&call.served, Part::Main);

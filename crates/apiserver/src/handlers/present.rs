@@ -24,7 +24,11 @@ const PROTOBUF_FORM: usize = 0;
 const METADATA_FORM: usize = 1;
 
 /// A stored object.
-pub(super) fn stored(call: &Call<'_>, status: StatusCode, object: &Object) -> Result<Response<Body>, ApiError> {
+pub(super) fn stored(
+    call: &Call<'_>,
+    status: StatusCode,
+    object: &Object,
+) -> Result<Response<Body>, ApiError> {
     let served = &call.served;
     let body = match (call.accepted.form, call.accepted.encoding) {
         (Form::Object, Encoding::Json) => match object::in_version(served, object) {
@@ -35,14 +39,22 @@ pub(super) fn stored(call: &Call<'_>, status: StatusCode, object: &Object) -> Re
         (Form::Metadata, Encoding::Json) => metadata(served, object),
         _ => return tree(call, status, object::parse(served, &object.json)?),
     };
-    Ok(respond::bytes(status, call.accepted.encoding.content_type(), body))
+    Ok(respond::bytes(
+        status,
+        call.accepted.encoding.content_type(),
+        body,
+    ))
 }
 
 /// An object that is not stored as it is answered.
 pub(super) fn tree(call: &Call<'_>, status: StatusCode, value: Value) -> Result<Response<Body>, ApiError> {
     let value = in_form(call, value)?;
     let body = respond::encode(call.accepted.encoding, &value)?;
-    Ok(respond::bytes(status, call.accepted.encoding.content_type(), body))
+    Ok(respond::bytes(
+        status,
+        call.accepted.encoding.content_type(),
+        body,
+    ))
 }
 
 fn in_form(call: &Call<'_>, value: Value) -> Result<Value, ApiError> {
@@ -53,7 +65,14 @@ fn in_form(call: &Call<'_>, value: Value) -> Result<Value, ApiError> {
             let revision = value["metadata"]["resourceVersion"].clone();
             let include = IncludeObject::from_query(call.query)?;
             let now = call.server.env().now();
-            table::table(&call.served, [value], json!({"resourceVersion": revision}), include, now, true)
+            table::table(
+                &call.served,
+                [value],
+                json!({"resourceVersion": revision}),
+                include,
+                now,
+                true,
+            )
         }
     })
 }
@@ -107,7 +126,14 @@ pub(super) fn list(
             let value = match form {
                 Form::Table => {
                     let include = IncludeObject::from_query(call.query)?;
-                    table::table(served, items, meta.to_value(), include, call.server.env().now(), true)
+                    table::table(
+                        served,
+                        items,
+                        meta.to_value(),
+                        include,
+                        call.server.env().now(),
+                        true,
+                    )
                 }
                 Form::Metadata => json!({
                     "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
@@ -132,7 +158,9 @@ where
 {
     let size: usize = items.clone().take(1).map(|item| item.as_ref().len() + 64).sum();
     let mut body = BytesMut::with_capacity(256 + size * items.len());
-    body.put_slice(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes());
+    body.put_slice(
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes(),
+    );
     body.put_slice(meta.to_value().to_string().as_bytes());
     body.put_slice(b",\"items\":[");
     for (index, item) in items.enumerate() {
@@ -169,7 +197,9 @@ pub(super) fn protobuf(served: &Served, object: &Object) -> Result<Bytes, ApiErr
 /// A stored object's metadata, made once.
 pub(super) fn metadata(served: &Served, object: &Object) -> Bytes {
     let _ = served;
-    object.forms.get_or_encode(METADATA_FORM, || metadata_of(&object.json))
+    object
+        .forms
+        .get_or_encode(METADATA_FORM, || metadata_of(&object.json))
 }
 
 /// The metadata of an object's JSON as `PartialObjectMetadata`.
@@ -180,7 +210,10 @@ pub(super) fn metadata_of(json: &[u8]) -> Bytes {
         metadata: Option<&'a RawValue>,
     }
     let outer: Result<Outer<'_>, _> = serde_json::from_slice(json);
-    let metadata = outer.ok().and_then(|outer| outer.metadata).map_or("{}", RawValue::get);
+    let metadata = outer
+        .ok()
+        .and_then(|outer| outer.metadata)
+        .map_or("{}", RawValue::get);
     Bytes::from(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
     ))

@@ -12,10 +12,10 @@ use super::{Call, Part, present, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
 use crate::error;
-use machinery::patch::{json_patch, merge_patch};
 use crate::object;
 use crate::problems::Problems;
 use crate::registry::ScalePaths;
+use machinery::patch::{json_patch, merge_patch};
 
 /// Answers a request on `scale`.
 pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
@@ -76,15 +76,23 @@ async fn write(
     let outcome = update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let scale = make(&scale_of(paths, old))?;
         let replicas = &scale["spec"]["replicas"];
-        let replicas = if replicas.is_null() { json!(0) } else { replicas.clone() };
-        if !replicas.as_i64().is_some_and(|count| (0..=i64::from(i32::MAX)).contains(&count)) {
+        let replicas = if replicas.is_null() {
+            json!(0)
+        } else {
+            replicas.clone()
+        };
+        if !replicas
+            .as_i64()
+            .is_some_and(|count| (0..=i64::from(i32::MAX)).contains(&count))
+        {
             let mut problems = Problems::default();
-            problems.invalid(
-                "spec.replicas",
-                &replicas,
-                "must be greater than or equal to 0",
-            );
-            return Err(ApiError::invalid("autoscaling", "Scale", &name, problems.into_causes()));
+            problems.invalid("spec.replicas", &replicas, "must be greater than or equal to 0");
+            return Err(ApiError::invalid(
+                "autoscaling",
+                "Scale",
+                &name,
+                problems.into_causes(),
+            ));
         }
         let mut new = old.clone();
         set(&mut new, &paths.replicas, replicas);
@@ -117,14 +125,21 @@ fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
     let count = |path: &[String]| find(object, path).as_i64().unwrap_or(0);
     let mut status = json!({"replicas": count(&paths.status_replicas)});
     if let Some(path) = &paths.selector {
-        let selector = match find(object, path) {
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
+        let value = find(object, path);
+        let selector = match value.as_str() {
+            Some(text) => text.to_owned(),
+            None if value.is_null() => String::new(),
             // A ReplicationController's selector is a plain map.
-            value => {
+            None => {
                 let typed = value.get("matchLabels").is_some() || value.get("matchExpressions").is_some();
-                let value = if typed { value.clone() } else { json!({"matchLabels": value}) };
-                LabelSelector::from_value(&value).map(|selector| selector.to_string()).unwrap_or_default()
+                let value = if typed {
+                    value.clone()
+                } else {
+                    json!({"matchLabels": value})
+                };
+                LabelSelector::from_value(&value)
+                    .map(|selector| selector.to_string())
+                    .unwrap_or_default()
             }
         };
         if !selector.is_empty() {

@@ -129,8 +129,13 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
     }
     let now = call.now();
     let name = call.info.name.clone();
-    if binding["metadata"]["name"].as_str().is_some_and(|bound| bound != name) {
-        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    if binding["metadata"]["name"]
+        .as_str()
+        .is_some_and(|bound| bound != name)
+    {
+        return Err(ApiError::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
     }
     update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let bound = old["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -169,8 +174,17 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
 /// The object behind a connecting request. A proxy's name may have a scheme before it and a port behind it.
 pub(super) async fn connected(call: &Call<'_>) -> Result<Value, ApiError> {
     let name = call.info.name.as_str();
-    let name = if call.info.subresource == "proxy" { bare_name(name) } else { name };
-    let found = call.server.source().get(&call.key_of(name)).await.map_err(error::of_source)?;
+    let name = if call.info.subresource == "proxy" {
+        bare_name(name)
+    } else {
+        name
+    };
+    let found = call
+        .server
+        .source()
+        .get(&call.key_of(name))
+        .await
+        .map_err(error::of_source)?;
     let stored = found.ok_or_else(|| call.not_found(name))?;
     object::parse(&call.served, &stored.json)
 }
@@ -196,7 +210,10 @@ pub(super) async fn connect(
     let Some(pods) = &server.config.pods else {
         let mut error = ApiError::new(
             Reason::Unknown,
-            format!("{} of {} is not served here: no node stands behind it", info.subresource, info.resource),
+            format!(
+                "{} of {} is not served here: no node stands behind it",
+                info.subresource, info.resource
+            ),
         );
         error.code = 501;
         return Err(error);

@@ -21,14 +21,24 @@ use crate::{error, object};
 const ATTEMPTS: u32 = 16;
 
 /// Answers an update.
-pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Result<Response<Body>, ApiError> {
+pub(super) async fn replace(
+    call: &mut Call<'_>,
+    part: Part,
+    body: Bytes,
+) -> Result<Response<Body>, ApiError> {
     let mut wanted = call.decode(&body)?;
     drop(body);
     let name = call.info.name.clone();
     metadata::admit(call, &mut wanted, Some(&name))?;
     check_whole(call, &mut wanted)?;
     if part == Part::Main && call.served.strategy.create_on_update {
-        let found = call.server.config.source.get(&call.key()).await.map_err(error::of_source)?;
+        let found = call
+            .server
+            .config
+            .source
+            .get(&call.key())
+            .await
+            .map_err(error::of_source)?;
         if found.is_none() {
             wanted["metadata"]
                 .as_object_mut()
@@ -52,7 +62,10 @@ pub(super) async fn replace(call: &mut Call<'_>, part: Part, body: Bytes) -> Res
             }],
         ));
     }
-    let outcome = change(call, part, !named, Tracked::ByDifference, |_, _| Ok(wanted.clone())).await?;
+    let outcome = change(call, part, !named, Tracked::ByDifference, |_, _| {
+        Ok(wanted.clone())
+    })
+    .await?;
     outcome.respond(call, StatusCode::OK)
 }
 
@@ -81,7 +94,9 @@ pub(super) async fn change(
         if tracked == Tracked::ByDifference {
             track(call, Some(&old), &mut new, part);
         }
-        call.server.settle(&served, call.user, Some(&old), &mut new).await?;
+        call.server
+            .settle(&served, call.user, Some(&old), &mut new)
+            .await?;
         match store(call, &stored, &old, new).await {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
             Err(error) => return Err(error::of_object(&served, &name, error)),
@@ -103,7 +118,11 @@ pub(super) enum Tracked {
 /// A client that leaves out who manages which fields does not mean to change that.
 fn keep_managers(new: &mut Value, old: &Value) {
     let managers = &old["metadata"]["managedFields"];
-    if managers.is_null() || new["metadata"]["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {
+    if managers.is_null()
+        || new["metadata"]["managedFields"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+    {
         return;
     }
     if let Some(metadata) = new["metadata"].as_object_mut() {
@@ -138,11 +157,15 @@ async fn store(call: &Call<'_>, stored: &Arc<Object>, old: &Value, new: Value) -
 
 /// Whether no grace period runs.
 fn waits_for_nothing(object: &Value) -> bool {
-    object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+    object["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(0)
+        == 0
 }
 
 fn check_preconditions(served: &Served, name: &str, new: &Value, old: &Value) -> Result<(), ApiError> {
-    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text =
+        |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (wanted, found) = (text(new, "uid"), text(old, "uid"));
     if !wanted.is_empty() && wanted != found {
         return Err(ApiError::conflict(

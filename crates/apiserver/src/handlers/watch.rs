@@ -8,9 +8,9 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, StreamExt};
 use http::{HeaderValue, Response, StatusCode, header};
 use machinery::ApiError;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use source::{Error, Event, EventKind, ListRequest, Object, Revision, Watch, WatchRequest};
-use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, Sleep};
 
 use super::{Call, list, present};
@@ -117,8 +117,14 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         deadline: Box::pin(tokio::time::sleep_until(now + timeout(call)?)),
         bookmark: bookmarks.then(|| Box::pin(tokio::time::sleep_until(now + BOOKMARK_EVERY))),
         told: from,
-        sent: call.server.metrics.watch_events(&call.served.group, &call.served.plural),
-        _open: call.server.metrics.long_running(&call.served.group, &call.served.plural),
+        sent: call
+            .server
+            .metrics
+            .watch_events(&call.served.group, &call.served.plural),
+        _open: call
+            .server
+            .metrics
+            .long_running(&call.served.group, &call.served.plural),
     };
     let head = stream::iter(first.into_iter().map(Ok::<Bytes, BoxError>));
     let tail = stream::unfold(state, |mut state| async move {
@@ -132,13 +138,19 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         header::CONTENT_TYPE,
         HeaderValue::from_static(call.accepted.encoding.stream_content_type()),
     );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     Ok(response)
 }
 
 fn send_initial_events(call: &Call<'_>, bookmarks: bool) -> Result<Option<bool>, ApiError> {
     let rule = call.query.get("resourceVersionMatch").unwrap_or_default();
-    let asked = call.query.get("sendInitialEvents").filter(|value| !value.is_empty());
+    let asked = call
+        .query
+        .get("sendInitialEvents")
+        .filter(|value| !value.is_empty());
     let Some(_) = asked else {
         return if rule.is_empty() {
             Ok(None)
@@ -271,7 +283,10 @@ impl Feed {
             return Some(self.framer.event(event));
         }
         let now = self.selection.matches(&event.object);
-        let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        let before = event
+            .previous
+            .as_ref()
+            .is_some_and(|previous| self.selection.matches(previous));
         match (event.kind, before, now) {
             (EventKind::Added, _, true) | (EventKind::Modified, true, true) => Some(self.framer.event(event)),
             (EventKind::Deleted, before, now) if before || now => Some(self.framer.event(event)),
@@ -306,7 +321,9 @@ impl Framer {
             (Form::Object, Encoding::Json | Encoding::Yaml) => JSON_FRAME,
             (Form::Object, Encoding::Protobuf) => PROTOBUF_FRAME,
             (Form::Metadata, Encoding::Json | Encoding::Yaml) => METADATA_FRAME,
-            (Form::Metadata, Encoding::Protobuf) | (Form::Table, _) => return self.object(word, &event.object),
+            (Form::Metadata, Encoding::Protobuf) | (Form::Table, _) => {
+                return self.object(word, &event.object);
+            }
         };
         if form != METADATA_FRAME && !object::is_native(&self.served, &event.object) {
             return self.object(word, &event.object);
@@ -359,7 +376,8 @@ impl Framer {
             Encoding::Protobuf => match codec::protobuf::encode_watch_event(word, value) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    let status = ApiError::internal(format!("the object cannot be encoded: {error}")).to_value();
+                    let status =
+                        ApiError::internal(format!("the object cannot be encoded: {error}")).to_value();
                     codec::protobuf::encode_watch_event("ERROR", &status).unwrap_or_default()
                 }
             },

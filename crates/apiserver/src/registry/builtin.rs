@@ -52,7 +52,11 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
     ("", "services", &["spec.clusterIP", "spec.type"]),
     ("apps", "replicasets", &["status.replicas"]),
     ("batch", "jobs", &["status.successful"]),
-    ("certificates.k8s.io", "certificatesigningrequests", &["spec.signerName"]),
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        &["spec.signerName"],
+    ),
 ];
 
 /// Every built-in resource.
@@ -67,7 +71,11 @@ pub(crate) fn all() -> Vec<Served> {
 fn served(resource: &'static machinery::builtin::Resource) -> Served {
     let (group, version, plural, kind) = (resource.group, resource.version, resource.plural, resource.kind);
     // Events of both groups are the same objects, spoken in two ways.
-    let (storage_group, storage_version) = if group == "events.k8s.io" { ("", "v1") } else { (group, version) };
+    let (storage_group, storage_version) = if group == "events.k8s.io" {
+        ("", "v1")
+    } else {
+        (group, version)
+    };
     let words = |words: &[&'static str]| words.iter().map(|word| SmolStr::new_static(word)).collect();
     Served {
         group: SmolStr::new_static(group),
@@ -137,7 +145,8 @@ mod tests {
         }
         for (group, plural, _) in SELECTABLE {
             assert!(
-                all.iter().any(|served| served.group == *group && served.plural == *plural),
+                all.iter()
+                    .any(|served| served.group == *group && served.plural == *plural),
                 "{plural}"
             );
         }

@@ -70,10 +70,16 @@ pub(crate) fn served(definition: &Value) -> Vec<Served> {
 fn served_version(spec: &Value, version: &Value, stored: &str, terminating: bool) -> Served {
     let group = text(&spec["group"]);
     let names = &spec["names"];
-    let (name, plural, kind) = (text(&version["name"]), text(&names["plural"]), text(&names["kind"]));
+    let (name, plural, kind) = (
+        text(&version["name"]),
+        text(&names["plural"]),
+        text(&names["kind"]),
+    );
     let subresources = &version["subresources"];
     let has_status = !subresources["status"].is_null();
-    let scale = Some(&subresources["scale"]).filter(|scale| !scale.is_null()).map(scale_paths);
+    let scale = Some(&subresources["scale"])
+        .filter(|scale| !scale.is_null())
+        .map(scale_paths);
     let mut listed = Vec::new();
     if has_status {
         listed.push(subresource("status", kind, None));
@@ -110,10 +116,15 @@ fn served_version(spec: &Value, version: &Value, stored: &str, terminating: bool
         selectable,
         strategy: &CUSTOM,
         custom: Some(Custom {
-            columns: list(&version["additionalPrinterColumns"]).iter().map(column).collect(),
-            deprecation: (version["deprecated"] == true).then(|| match text(&version["deprecationWarning"]) {
-                "" => format!("{group}/{name} {kind} is deprecated"),
-                warning => warning.to_owned(),
+            columns: list(&version["additionalPrinterColumns"])
+                .iter()
+                .map(column)
+                .collect(),
+            deprecation: (version["deprecated"] == true).then(|| {
+                match text(&version["deprecationWarning"]) {
+                    "" => format!("{group}/{name} {kind} is deprecated"),
+                    warning => warning.to_owned(),
+                }
             }),
             openapi: Some(openapi.clone()).filter(|schema| !schema.is_null()),
             terminating,
@@ -141,7 +152,9 @@ fn scale_paths(scale: &Value) -> ScalePaths {
     ScalePaths {
         replicas: path(&scale["specReplicasPath"]),
         status_replicas: path(&scale["statusReplicasPath"]),
-        selector: scale["labelSelectorPath"].as_str().map(|_| path(&scale["labelSelectorPath"])),
+        selector: scale["labelSelectorPath"]
+            .as_str()
+            .map(|_| path(&scale["labelSelectorPath"])),
     }
 }
 
@@ -217,10 +230,16 @@ fn conflict(spec: &Value, snapshot: &Snapshot) -> Option<(&'static str, String)>
     let in_use = |name: &str| Some(format!("\"{name}\" is already in use"));
     let is_taken = |name: &str| {
         others.iter().any(|served| {
-            served.plural == name || served.singular == name || served.short_names.iter().any(|short| short == name)
+            served.plural == name
+                || served.singular == name
+                || served.short_names.iter().any(|short| short == name)
         })
     };
-    let is_kind = |kind: &str| others.iter().any(|served| served.kind == kind || served.list_kind == kind);
+    let is_kind = |kind: &str| {
+        others
+            .iter()
+            .any(|served| served.kind == kind || served.list_kind == kind)
+    };
     if is_taken(plural) {
         return Some(("PluralConflict", in_use(plural)?));
     }
@@ -228,7 +247,11 @@ fn conflict(spec: &Value, snapshot: &Snapshot) -> Option<(&'static str, String)>
     if is_taken(singular) {
         return Some(("SingularConflict", in_use(singular)?));
     }
-    if let Some(short) = list(&names["shortNames"]).iter().map(text).find(|short| is_taken(short)) {
+    if let Some(short) = list(&names["shortNames"])
+        .iter()
+        .map(text)
+        .find(|short| is_taken(short))
+    {
         return Some(("ShortNamesConflict", in_use(short)?));
     }
     let kind = text(&names["kind"]);

@@ -121,15 +121,9 @@ impl Served {
     }
 
     pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|subresource| subresource.name == name)
-    }
-
-    pub(crate) fn gvk(&self) -> Gvk {
-        Gvk {
-            group: self.group.to_string(),
-            version: self.version.to_string(),
-            kind: self.kind.to_string(),
-        }
+        self.subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
     }
 
     /// Whether objects can be spoken in protobuf.
@@ -180,7 +174,11 @@ impl Snapshot {
     }
 
     /// The resources of one group and version.
-    pub(crate) fn of<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Served>> {
+    pub(crate) fn of<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Served>> {
         self.served
             .iter()
             .filter(move |served| served.group == group && served.version == version)
@@ -188,9 +186,9 @@ impl Snapshot {
 
     /// The resource of a kind in some version, preferring the given one.
     pub(crate) fn of_kind(&self, gvk: &Gvk) -> Option<&Arc<Served>> {
-        self.served
-            .iter()
-            .find(|served| served.kind == gvk.kind && served.group == gvk.group && served.version == gvk.version)
+        self.served.iter().find(|served| {
+            served.kind == gvk.kind && served.group == gvk.group && served.version == gvk.version
+        })
     }
 
     /// Whether a resource's definition is being deleted.
@@ -211,7 +209,7 @@ impl Snapshot {
             }
         }
         for versions in groups.values_mut() {
-            versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+            versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
         }
         groups
     }
@@ -273,7 +271,12 @@ impl Registry {
         } else {
             custom.insert(definition.to_owned(), served.into_iter().map(Arc::new).collect());
         }
-        let all = self.builtin.iter().chain(custom.values().flatten()).cloned().collect();
+        let all = self
+            .builtin
+            .iter()
+            .chain(custom.values().flatten())
+            .cloned()
+            .collect();
         *self.current.write().expect("no holder panics") = Arc::new(Snapshot::new(all));
     }
 }
@@ -291,14 +294,20 @@ mod tests {
     fn orders_versions_as_kubernetes_does() {
         let mut versions = ["v1alpha1", "v10", "v2beta1", "foo", "v1", "v2beta2", "v2"];
         versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
-        assert_eq!(versions, ["v10", "v2", "v1", "v2beta2", "v2beta1", "v1alpha1", "foo"]);
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v2beta2", "v2beta1", "v1alpha1", "foo"]
+        );
     }
 
     #[test]
     fn finds_built_in_resources() {
         let snapshot = Registry::new().snapshot();
         assert_eq!(snapshot.find("", "v1", "pods").unwrap().kind, "Pod");
-        assert_eq!(snapshot.find("apps", "v1", "deployments").unwrap().list_kind, "DeploymentList");
+        assert_eq!(
+            snapshot.find("apps", "v1", "deployments").unwrap().list_kind,
+            "DeploymentList"
+        );
         assert!(snapshot.find("apps", "v1beta1", "deployments").is_none());
         assert_eq!(snapshot.groups()[""], ["v1"]);
     }

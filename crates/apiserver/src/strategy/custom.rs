@@ -17,7 +17,8 @@ pub(super) static DEFINITION: Strategy = Strategy {
     default: default_definition,
     create: |object| {
         machinery::meta::add_finalizer(object, crate::registry::custom::CLEANUP);
-        object["status"] = json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []});
+        object["status"] =
+            json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []});
     },
     validate: validate_definition,
     validate_update: |new, old, problems| {
@@ -65,7 +66,11 @@ fn validate_definition(object: &Value, problems: &mut Problems) {
     if group.is_empty() {
         problems.required("spec.group", "");
     } else if !group.contains('.') {
-        problems.invalid("spec.group", &spec["group"], "should be a domain with at least one dot");
+        problems.invalid(
+            "spec.group",
+            &spec["group"],
+            "should be a domain with at least one dot",
+        );
     }
     for field in ["plural", "kind"] {
         if text(&spec["names"][field]).is_empty() {
@@ -78,7 +83,10 @@ fn validate_definition(object: &Value, problems: &mut Problems) {
         Some(_) => problems.unsupported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"]),
     }
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let stored = versions.iter().filter(|version| version["storage"] == true).count();
+    let stored = versions
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count();
     if stored != 1 {
         problems.invalid(
             "spec.versions",
@@ -88,16 +96,26 @@ fn validate_definition(object: &Value, problems: &mut Problems) {
     }
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}]");
-        if versions[..index].iter().any(|other| other["name"] == version["name"]) {
+        if versions[..index]
+            .iter()
+            .any(|other| other["name"] == version["name"])
+        {
             problems.duplicate(format!("{path}.name"), &version["name"]);
         }
         let schema = &version["schema"]["openAPIV3Schema"];
         if schema.is_null() {
             problems.required(format!("{path}.schema.openAPIV3Schema"), "schemas are required");
         } else if schema["type"] != "object" && schema["x-kubernetes-preserve-unknown-fields"] != true {
-            problems.required(format!("{path}.schema.openAPIV3Schema.type"), "must not be empty at the root");
+            problems.required(
+                format!("{path}.schema.openAPIV3Schema.type"),
+                "must not be empty at the root",
+            );
         } else if let Err(error) = machinery::schema::Schema::from_openapi(schema) {
-            let place = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
+            let place = if error.path.is_empty() {
+                String::new()
+            } else {
+                format!(".{}", error.path)
+            };
             problems.invalid(
                 format!("{path}.schema.openAPIV3Schema{place}"),
                 &Value::Null,

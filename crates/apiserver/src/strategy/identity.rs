@@ -17,20 +17,17 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(super) static NAMESPACE: Strategy = Strategy {
     default: |object| {
         let name = object["metadata"]["name"].clone();
-        if let (Some(name), Some(labels)) = (
-            name.as_str(),
-            field_mut(object, "metadata").and_then(|metadata| field_mut(metadata, "labels")),
-        ) {
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(NAME_LABEL.to_owned(), Value::from(name));
-            }
+        if let Some(name) = name.as_str()
+            && let Some(labels) = field_mut(object, "metadata")
+                .and_then(|metadata| field_mut(metadata, "labels"))
+                .and_then(Value::as_object_mut)
+        {
+            labels.insert(NAME_LABEL.to_owned(), Value::from(name));
         }
     },
     create: |object| {
         object["spec"] = json!({"finalizers": ["kubernetes"]});
         object["status"] = json!({"phase": "Active"});
-        // A generated name is known by now, or will be at the next write.
-        (NAMESPACE.default)(object);
     },
     update: |new, old| {
         new["spec"] = old["spec"].clone();
@@ -43,7 +40,9 @@ pub(super) static NAMESPACE: Strategy = Strategy {
 pub(super) static SECRET: Strategy = Strategy {
     default: |object| {
         default_field(object, "type", "Opaque");
-        let texts = object.as_object_mut().and_then(|object| object.remove("stringData"));
+        let texts = object
+            .as_object_mut()
+            .and_then(|object| object.remove("stringData"));
         if let Some(Value::Object(texts)) = texts
             && let Some(data) = field_mut(object, "data")
         {
@@ -61,7 +60,11 @@ pub(super) static SECRET: Strategy = Strategy {
             match value.as_str().map(|text| STANDARD.decode(text)) {
                 Some(Ok(bytes)) => size += bytes.len(),
                 _ if value.is_null() => {}
-                _ => problems.invalid(format!("data[{key}]"), &json!("<value omitted>"), "must be base64"),
+                _ => problems.invalid(
+                    format!("data[{key}]"),
+                    &json!("<value omitted>"),
+                    "must be base64",
+                ),
             }
         }
         too_long(size, problems);
@@ -77,7 +80,8 @@ pub(super) static SECRET: Strategy = Strategy {
         {
             problems.required("metadata.annotations[kubernetes.io/service-account.name]", "");
         }
-        if object["type"] == "kubernetes.io/dockerconfigjson" && object["data"][".dockerconfigjson"].is_null() {
+        if object["type"] == "kubernetes.io/dockerconfigjson" && object["data"][".dockerconfigjson"].is_null()
+        {
             problems.required("data[.dockerconfigjson]", "");
         }
     },
@@ -155,7 +159,10 @@ mod tests {
         let mut problems = Problems::default();
         (SECRET.validate)(&secret, &mut problems);
         let causes = problems.into_causes();
-        assert!(!causes[0].message.contains("not base64!"), "secrets do not leak into messages");
+        assert!(
+            !causes[0].message.contains("not base64!"),
+            "secrets do not leak into messages"
+        );
     }
 
     #[test]

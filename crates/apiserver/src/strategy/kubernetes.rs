@@ -15,7 +15,11 @@ pub(super) static LEASE: Strategy = Strategy {
             let value = &object["spec"][field];
             let least = i64::from(field == "leaseDurationSeconds");
             if value.as_i64().is_some_and(|number| number < least) {
-                let why = if least == 1 { "must be greater than 0" } else { "must be greater than or equal to 0" };
+                let why = if least == 1 {
+                    "must be greater than 0"
+                } else {
+                    "must be greater than or equal to 0"
+                };
                 problems.invalid(format!("spec.{field}"), value, why);
             }
         }
@@ -176,7 +180,11 @@ pub(super) static NETWORK_POLICY: Strategy = Strategy {
     default: |object| {
         if let Some(spec) = field_mut(object, "spec") {
             let egress = spec["egress"].as_array().is_some_and(|rules| !rules.is_empty());
-            let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            let types = if egress {
+                json!(["Ingress", "Egress"])
+            } else {
+                json!(["Ingress"])
+            };
             default_field(spec, "policyTypes", types);
         }
     },

@@ -47,7 +47,9 @@ fn create_pod(pod: &mut Value) {
                 && (toleration["effect"] == "NoExecute" || toleration["effect"].is_null())
         });
         if !tolerated {
-            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+            list.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
         }
     }
 }
@@ -64,7 +66,8 @@ fn quality(spec: &Value) -> &'static str {
         .iter()
         .flat_map(|field| spec[*field].as_array().into_iter().flatten())
         .collect();
-    let has = |container: &Value, kind: &str, resource: &str| !container["resources"][kind][resource].is_null();
+    let has =
+        |container: &Value, kind: &str, resource: &str| !container["resources"][kind][resource].is_null();
     let none = containers.iter().all(|container| {
         ["requests", "limits"]
             .iter()
@@ -111,7 +114,11 @@ fn default_container(container: &mut Value, host_network: bool) {
         return;
     }
     let image = container["image"].as_str().unwrap_or_default();
-    let policy = if pulls_always(image) { "Always" } else { "IfNotPresent" };
+    let policy = if pulls_always(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
     default_object(
         container,
         json!({
@@ -184,7 +191,10 @@ fn default_volume(volume: &mut Value) {
     if !volume.is_object() {
         return;
     }
-    if volume.as_object().is_some_and(|volume| volume.len() == 1 && volume.contains_key("name")) {
+    if volume
+        .as_object()
+        .is_some_and(|volume| volume.len() == 1 && volume.contains_key("name"))
+    {
         volume["emptyDir"] = json!({});
     }
     for source in ["configMap", "secret", "downwardAPI", "projected"] {
@@ -214,7 +224,10 @@ fn default_volume(volume: &mut Value) {
 
 /// Refuses a `spec` that no node could run.
 pub(super) fn validate_spec(spec: &Value, path: &str, problems: &mut Problems) {
-    let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let containers = spec["containers"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if containers.is_empty() {
         problems.required(format!("{path}.containers"), "");
     }
@@ -267,7 +280,10 @@ fn ports(container: &Value, path: &str, problems: &mut Problems) {
         let number = &port["containerPort"];
         if number.is_null() || number == 0 {
             problems.required(format!("{path}.containerPort"), "");
-        } else if !number.as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
+        } else if !number
+            .as_i64()
+            .is_some_and(|number| (1..=65_535).contains(&number))
+        {
             problems.invalid(
                 format!("{path}.containerPort"),
                 number,
@@ -296,7 +312,12 @@ fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
     }
     for field in ["containers", "initContainers"] {
         for (index, container) in spec[field].as_array().into_iter().flatten().enumerate() {
-            for (place, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+            for (place, mount) in container["volumeMounts"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .enumerate()
+            {
                 let path = format!("{path}.{field}[{index}].volumeMounts[{place}]");
                 if !volumes.contains(&&mount["name"]) {
                     problems.not_found(format!("{path}.name"), &mount["name"]);
@@ -373,7 +394,10 @@ mod tests {
         let container = &spec["containers"][0];
         assert_eq!(container["imagePullPolicy"], "Always");
         assert_eq!(container["ports"][0]["protocol"], "TCP");
-        assert!(container["resources"]["requests"].is_null(), "templates keep what they say");
+        assert!(
+            container["resources"]["requests"].is_null(),
+            "templates keep what they say"
+        );
         assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTP");
         assert_eq!(container["readinessProbe"]["failureThreshold"], 3);
         assert_eq!(spec["volumes"][0]["emptyDir"], json!({}));
@@ -395,7 +419,11 @@ mod tests {
             "spec",
             &mut problems,
         );
-        let fields: Vec<String> = problems.into_causes().into_iter().map(|cause| cause.field).collect();
+        let fields: Vec<String> = problems
+            .into_causes()
+            .into_iter()
+            .map(|cause| cause.field)
+            .collect();
         assert_eq!(
             fields,
             [

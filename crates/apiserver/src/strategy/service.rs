@@ -28,7 +28,12 @@ pub(super) static SERVICE: Strategy = Strategy {
     },
     validate: validate_service,
     validate_update: |new, old, problems| {
-        let address = |service: &Value| service["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();
+        let address = |service: &Value| {
+            service["spec"]["clusterIP"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         let external = new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName";
         if !external && !address(old).is_empty() && address(new) != address(old) {
             problems.invalid(
@@ -50,7 +55,11 @@ fn default_service(service: &mut Value) {
     default_field(spec, "type", "ClusterIP");
     default_field(spec, "sessionAffinity", "None");
     if spec["sessionAffinity"] == "ClientIP" {
-        default_field(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}));
+        default_field(
+            spec,
+            "sessionAffinityConfig",
+            json!({"clientIP": {"timeoutSeconds": 10_800}}),
+        );
     }
     for port in items_mut(spec, &["ports"]) {
         default_field(port, "protocol", "TCP");
@@ -81,7 +90,10 @@ fn keep_node_ports(new: &mut Value, old: &Value) {
         let same = before
             .iter()
             .find(|other| other["port"] == port["port"] && other["protocol"] == port["protocol"]);
-        if let Some(node) = same.map(|other| other["nodePort"].clone()).filter(|node| !node.is_null()) {
+        if let Some(node) = same
+            .map(|other| other["nodePort"].clone())
+            .filter(|node| !node.is_null())
+        {
             default_field(port, "nodePort", node);
         }
     }
@@ -101,7 +113,12 @@ fn validate_service(service: &Value, problems: &mut Problems) {
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
         problems,
     );
-    one_of(&spec["sessionAffinity"], "spec.sessionAffinity", &["ClientIP", "None"], problems);
+    one_of(
+        &spec["sessionAffinity"],
+        "spec.sessionAffinity",
+        &["ClientIP", "None"],
+        problems,
+    );
     let ports = spec["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
     if spec["type"] == "ExternalName" {
         if spec["externalName"].as_str().unwrap_or_default().is_empty() {
@@ -113,14 +130,22 @@ fn validate_service(service: &Value, problems: &mut Problems) {
     for (index, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{index}]");
         let number = &port["port"];
-        if !number.as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
+        if !number
+            .as_i64()
+            .is_some_and(|number| (1..=65_535).contains(&number))
+        {
             problems.invalid(
                 format!("{path}.port"),
                 number,
                 "must be between 1 and 65535, inclusive",
             );
         }
-        one_of(&port["protocol"], &format!("{path}.protocol"), &["SCTP", "TCP", "UDP"], problems);
+        one_of(
+            &port["protocol"],
+            &format!("{path}.protocol"),
+            &["SCTP", "TCP", "UDP"],
+            problems,
+        );
         let label = port["name"].as_str().unwrap_or_default();
         if label.is_empty() && ports.len() > 1 {
             problems.required(format!("{path}.name"), "");

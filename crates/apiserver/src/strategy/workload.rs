@@ -33,7 +33,12 @@ pub(super) static DEPLOYMENT: Strategy = Strategy {
         replicas(object, problems);
         template(object, &["Always"], problems);
         let strategy = &object["spec"]["strategy"];
-        one_of(&strategy["type"], "spec.strategy.type", &["Recreate", "RollingUpdate"], problems);
+        one_of(
+            &strategy["type"],
+            "spec.strategy.type",
+            &["Recreate", "RollingUpdate"],
+            problems,
+        );
         if strategy["type"] == "Recreate" && !strategy["rollingUpdate"].is_null() {
             problems.forbidden(
                 "spec.strategy.rollingUpdate",
@@ -155,7 +160,12 @@ pub(super) static JOB: Strategy = Strategy {
     },
     validate: |object, problems| {
         template(object, &["Never", "OnFailure"], problems);
-        for field in ["completions", "parallelism", "backoffLimit", "activeDeadlineSeconds"] {
+        for field in [
+            "completions",
+            "parallelism",
+            "backoffLimit",
+            "activeDeadlineSeconds",
+        ] {
             not_negative(&object["spec"][field], &format!("spec.{field}"), problems);
         }
     },
@@ -332,8 +342,14 @@ mod tests {
         (DEPLOYMENT.default)(&mut object);
         let spec = &object["spec"];
         assert_eq!(spec["replicas"], 1);
-        assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
-        assert_eq!(spec["template"]["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(
+            spec["strategy"]["rollingUpdate"],
+            json!({"maxUnavailable": "25%", "maxSurge": "25%"})
+        );
+        assert_eq!(
+            spec["template"]["spec"]["containers"][0]["imagePullPolicy"],
+            "IfNotPresent"
+        );
         let once = object.clone();
         (DEPLOYMENT.default)(&mut object);
         assert_eq!(object, once);

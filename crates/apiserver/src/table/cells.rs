@@ -40,7 +40,10 @@ pub(super) fn cell(name: &str, object: &Value, now: Timestamp) -> Value {
         "pod-restarts" => pods::restarts(object, now),
         "pod-gates" => pods::gates(object),
         "containers" => joined(containers(object).iter().map(|container| &container["name"]), ","),
-        "images" => joined(containers(object).iter().map(|container| &container["image"]), ","),
+        "images" => joined(
+            containers(object).iter().map(|container| &container["image"]),
+            ",",
+        ),
         "pod-labels" => labels(&object["template"]["metadata"]["labels"]),
         "selector" => selector(&spec["selector"]),
         "pod-selector" => selector(&spec["podSelector"]),
@@ -84,16 +87,32 @@ pub(super) fn cell(name: &str, object: &Value, now: Timestamp) -> Value {
             Some(time) => since(time, now),
             None => "<none>".to_owned(),
         },
+        _ => return Value::from(rarer_cell(name, object)),
+    })
+}
+
+/// The cells of kinds that are seen less often.
+fn rarer_cell(name: &str, object: &Value) -> String {
+    let spec = &object["spec"];
+    let status = &object["status"];
+    match name {
         "csr-duration" => match spec["expirationSeconds"].as_i64() {
             Some(seconds) => human(seconds),
             None => "<none>".to_owned(),
         },
         "csr-condition" => csr_condition(object),
-        "role" => format!("{}/{}", text(&object["roleRef"]["kind"]), text(&object["roleRef"]["name"])),
+        "role" => format!(
+            "{}/{}",
+            text(&object["roleRef"]["kind"]),
+            text(&object["roleRef"]["name"])
+        ),
         "users" => subjects(object, "User"),
         "groups" => subjects(object, "Group"),
         "accounts" => subjects(object, "ServiceAccount"),
-        "api-service" => match (spec["service"]["namespace"].as_str(), spec["service"]["name"].as_str()) {
+        "api-service" => match (
+            spec["service"]["namespace"].as_str(),
+            spec["service"]["name"].as_str(),
+        ) {
             (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
             _ => "Local".to_owned(),
         },
@@ -150,11 +169,16 @@ pub(super) fn cell(name: &str, object: &Value, now: Timestamp) -> Value {
         "cidrs" => joined(list(&spec["cidrs"]), ","),
         "modes" => or(joined(list(&spec["volumeLifecycleModes"]), ","), "<none>"),
         "token-requests" => or(
-            joined(list(&spec["tokenRequests"]).iter().map(|request| &request["audience"]), ","),
+            joined(
+                list(&spec["tokenRequests"])
+                    .iter()
+                    .map(|request| &request["audience"]),
+                ",",
+            ),
             "<unset>",
         ),
         _ => String::new(),
-    })
+    }
 }
 
 fn containers(object: &Value) -> &[Value] {
@@ -172,7 +196,10 @@ fn containers(object: &Value) -> &[Value] {
 fn labels(value: &Value) -> String {
     let empty = Map::new();
     let map = value.as_object().unwrap_or(&empty);
-    let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}={}", text(value))).collect();
+    let pairs: Vec<String> = map
+        .iter()
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
     or(pairs.join(","), "<none>")
 }
 
@@ -237,7 +264,10 @@ fn node(name: &str, object: &Value) -> String {
         list(&object["status"]["addresses"])
             .iter()
             .find(|address| address["type"] == kind)
-            .map_or_else(|| "<none>".to_owned(), |address| text(&address["address"]).to_owned())
+            .map_or_else(
+                || "<none>".to_owned(),
+                |address| text(&address["address"]).to_owned(),
+            )
     };
     match name {
         "node-internal" => address("InternalIP"),
@@ -367,7 +397,9 @@ fn job(name: &str, object: &Value, now: Timestamp) -> String {
         "job-duration" => match (status["startTime"].as_str(), status["completionTime"].as_str()) {
             (None, _) => String::new(),
             (Some(start), None) => since(start, now),
-            (Some(start), Some(end)) => end.parse().map_or_else(|_| String::new(), |end| since(start, end)),
+            (Some(start), Some(end)) => end
+                .parse()
+                .map_or_else(|_| String::new(), |end| since(start, end)),
         },
         _ if is("Complete") => "Complete".to_owned(),
         _ if is("Failed") => "Failed".to_owned(),
@@ -424,8 +456,11 @@ fn scale_metrics(object: &Value) -> String {
         .enumerate()
         .map(|(index, metric)| {
             let resource = &metric["resource"];
-            let current = &object["status"]["currentMetrics"][index]["resource"]["current"]["averageUtilization"];
-            let current = current.as_i64().map_or_else(|| "<unknown>".to_owned(), |value| format!("{value}%"));
+            let current =
+                &object["status"]["currentMetrics"][index]["resource"]["current"]["averageUtilization"];
+            let current = current
+                .as_i64()
+                .map_or_else(|| "<unknown>".to_owned(), |value| format!("{value}%"));
             match resource["target"]["averageUtilization"].as_i64() {
                 Some(target) => format!("{}: {current}/{target}%", text(&resource["name"])),
                 None => format!("{current}/<unknown>"),

@@ -92,7 +92,14 @@ pub(super) const COLUMNS: &[Columns] = &[
             "Readiness Gates*=!pod-gates",
         ],
     ),
-    ("podtemplates", &["Containers=!containers", "Images=!images", "Pod Labels=!pod-labels"]),
+    (
+        "podtemplates",
+        &[
+            "Containers=!containers",
+            "Images=!images",
+            "Pod Labels=!pod-labels",
+        ],
+    ),
     (
         "replicationcontrollers",
         &[
@@ -105,7 +112,10 @@ pub(super) const COLUMNS: &[Columns] = &[
             SELECTOR,
         ],
     ),
-    ("resourcequotas", &["Request=!quota-requests", "Limit=!quota-limits", AGE]),
+    (
+        "resourcequotas",
+        &["Request=!quota-requests", "Limit=!quota-limits", AGE],
+    ),
     ("secrets", &["Type=.type", "Data=#.data", AGE]),
     ("serviceaccounts", &["Secrets=#.secrets", AGE]),
     (
@@ -119,22 +129,39 @@ pub(super) const COLUMNS: &[Columns] = &[
             "Selector*=!selector",
         ],
     ),
-    ("admissionregistration.k8s.io/mutatingwebhookconfigurations", &["Webhooks:integer=#.webhooks", AGE]),
-    ("admissionregistration.k8s.io/validatingwebhookconfigurations", &["Webhooks:integer=#.webhooks", AGE]),
+    (
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+        &["Webhooks:integer=#.webhooks", AGE],
+    ),
+    (
+        "admissionregistration.k8s.io/validatingwebhookconfigurations",
+        &["Webhooks:integer=#.webhooks", AGE],
+    ),
     (
         "admissionregistration.k8s.io/validatingadmissionpolicies",
-        &["Validations:integer=#.spec.validations", "ParamKind=.spec.paramKind.kind|<unset>", AGE],
+        &[
+            "Validations:integer=#.spec.validations",
+            "ParamKind=.spec.paramKind.kind|<unset>",
+            AGE,
+        ],
     ),
     (
         "admissionregistration.k8s.io/validatingadmissionpolicybindings",
-        &["PolicyName=.spec.policyName", "ParamRef=.spec.paramRef.name|<unset>", AGE],
+        &[
+            "PolicyName=.spec.policyName",
+            "ParamRef=.spec.paramRef.name|<unset>",
+            AGE,
+        ],
     ),
     ("apiextensions.k8s.io/customresourcedefinitions", &[CREATED]),
     (
         "apiregistration.k8s.io/apiservices",
         &["Service=!api-service", "Available=!api-available", AGE],
     ),
-    ("apps/controllerrevisions", &["Controller=!controller", "Revision=.revision", AGE]),
+    (
+        "apps/controllerrevisions",
+        &["Controller=!controller", "Revision=.revision", AGE],
+    ),
     (
         "apps/daemonsets",
         &[
@@ -174,7 +201,10 @@ pub(super) const COLUMNS: &[Columns] = &[
             SELECTOR,
         ],
     ),
-    ("apps/statefulsets", &["Ready=!replicas-ready", AGE, CONTAINERS, IMAGES]),
+    (
+        "apps/statefulsets",
+        &["Ready=!replicas-ready", AGE, CONTAINERS, IMAGES],
+    ),
     (
         "autoscaling/horizontalpodautoscalers",
         &[
@@ -222,10 +252,18 @@ pub(super) const COLUMNS: &[Columns] = &[
             "Condition=!csr-condition",
         ],
     ),
-    ("coordination.k8s.io/leases", &["Holder=.spec.holderIdentity", AGE]),
+    (
+        "coordination.k8s.io/leases",
+        &["Holder=.spec.holderIdentity", AGE],
+    ),
     (
         "discovery.k8s.io/endpointslices",
-        &["AddressType=.addressType", "Ports=!slice-ports", "Endpoints=!slice-endpoints", AGE],
+        &[
+            "AddressType=.addressType",
+            "Ports=!slice-ports",
+            "Endpoints=!slice-endpoints",
+            AGE,
+        ],
     ),
     (
         "flowcontrol.apiserver.k8s.io/flowschemas",
@@ -263,7 +301,10 @@ pub(super) const COLUMNS: &[Columns] = &[
         ],
     ),
     ("networking.k8s.io/ipaddresses", &["ParentRef=!parent"]),
-    ("networking.k8s.io/networkpolicies", &["Pod-Selector=!pod-selector", AGE]),
+    (
+        "networking.k8s.io/networkpolicies",
+        &["Pod-Selector=!pod-selector", AGE],
+    ),
     ("networking.k8s.io/servicecidrs", &["CIDRs=!cidrs", AGE]),
     ("node.k8s.io/runtimeclasses", &["Handler=.handler", AGE]),
     (
@@ -277,12 +318,24 @@ pub(super) const COLUMNS: &[Columns] = &[
     ),
     (
         "rbac.authorization.k8s.io/clusterrolebindings",
-        &["Role=!role", AGE, "Users*=!users", "Groups*=!groups", "ServiceAccounts*=!accounts"],
+        &[
+            "Role=!role",
+            AGE,
+            "Users*=!users",
+            "Groups*=!groups",
+            "ServiceAccounts*=!accounts",
+        ],
     ),
     ("rbac.authorization.k8s.io/clusterroles", &[CREATED]),
     (
         "rbac.authorization.k8s.io/rolebindings",
-        &["Role=!role", AGE, "Users*=!users", "Groups*=!groups", "ServiceAccounts*=!accounts"],
+        &[
+            "Role=!role",
+            AGE,
+            "Users*=!users",
+            "Groups*=!groups",
+            "ServiceAccounts*=!accounts",
+        ],
     ),
     ("rbac.authorization.k8s.io/roles", &[CREATED]),
     (
@@ -306,7 +359,10 @@ pub(super) const COLUMNS: &[Columns] = &[
             AGE,
         ],
     ),
-    ("storage.k8s.io/csinodes", &["Drivers:integer=#.spec.drivers", AGE]),
+    (
+        "storage.k8s.io/csinodes",
+        &["Drivers:integer=#.spec.drivers", AGE],
+    ),
     ("storage.k8s.io/csistoragecapacities", &[CREATED]),
     (
         "storage.k8s.io/storageclasses",
@@ -328,5 +384,8 @@ pub(super) const COLUMNS: &[Columns] = &[
             AGE,
         ],
     ),
-    ("storage.k8s.io/volumeattributesclasses", &["DriverName=.driverName", AGE]),
+    (
+        "storage.k8s.io/volumeattributesclasses",
+        &["DriverName=.driverName", AGE],
+    ),
 ];

@@ -88,7 +88,11 @@ pub(crate) fn table(
         })
         .collect();
     let columns: Vec<Value> = if with_columns {
-        layout.columns.iter().map(|(column, _)| column.to_value()).collect()
+        layout
+            .columns
+            .iter()
+            .map(|(column, _)| column.to_value())
+            .collect()
     } else {
         Vec::new()
     };
@@ -127,13 +131,21 @@ enum Cell {
 
 impl Layout {
     fn cells(&self, item: &Value, now: Timestamp) -> Vec<Value> {
-        self.columns.iter().map(|(_, cell)| cell.value(item, now)).collect()
+        self.columns
+            .iter()
+            .map(|(_, cell)| cell.value(item, now))
+            .collect()
     }
 }
 
 impl Cell {
     fn parse(text: &'static str, integer: bool) -> Self {
-        let path = |path: &str| path.trim_start_matches('.').split('.').map(str::to_owned).collect();
+        let path = |path: &str| {
+            path.trim_start_matches('.')
+                .split('.')
+                .map(str::to_owned)
+                .collect()
+        };
         if let Some(name) = text.strip_prefix('!') {
             Self::Function(name)
         } else if let Some(place) = text.strip_prefix('#') {
@@ -155,11 +167,14 @@ impl Cell {
 
     fn value(&self, item: &Value, now: Timestamp) -> Value {
         match self {
-            Self::Path(path, absent) => match find(item, path) {
-                Value::Null => absent.clone().unwrap_or_else(|| Value::from("")),
-                Value::String(text) if text.is_empty() => absent.clone().unwrap_or_else(|| Value::from("")),
-                value => value.clone(),
-            },
+            Self::Path(path, absent) => {
+                let value = find(item, path);
+                if value.is_null() || value == "" {
+                    absent.clone().unwrap_or_else(|| Value::from(""))
+                } else {
+                    value.clone()
+                }
+            }
             Self::Count(path) => {
                 let value = find(item, path);
                 let count = value.as_array().map(Vec::len).or(value.as_object().map(Map::len));
@@ -187,7 +202,10 @@ fn name_column() -> (Column, Cell) {
         description: "Name must be unique within a namespace.".to_owned(),
         priority: 0,
     };
-    (column, Cell::Path(vec!["metadata".to_owned(), "name".to_owned()], None))
+    (
+        column,
+        Cell::Path(vec!["metadata".to_owned(), "name".to_owned()], None),
+    )
 }
 
 fn built_in_column(text: &'static str) -> (Column, Cell) {
@@ -220,7 +238,10 @@ fn layout(served: &Served) -> Layout {
     let events = served.storage.as_str() == "events";
     let name = (!events).then(name_column);
     Layout {
-        columns: name.into_iter().chain(columns.iter().map(|text| built_in_column(text))).collect(),
+        columns: name
+            .into_iter()
+            .chain(columns.iter().map(|text| built_in_column(text)))
+            .collect(),
     }
 }
 
@@ -248,7 +269,12 @@ mod tests {
     #[test]
     fn prints_what_kubectl_users_know() {
         let meta = json!({"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"});
-        check("", "configmaps", json!({"metadata": meta, "data": {"a": "b"}}), "x | 1 | 5m");
+        check(
+            "",
+            "configmaps",
+            json!({"metadata": meta, "data": {"a": "b"}}),
+            "x | 1 | 5m",
+        );
         check(
             "apps",
             "deployments",
@@ -271,7 +297,12 @@ mod tests {
                 "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"}}}),
             "n | Ready,SchedulingDisabled | worker | 5m | v1",
         );
-        check("rbac.authorization.k8s.io", "roles", json!({"metadata": meta}), "x | 2026-01-01T00:00:00Z");
+        check(
+            "rbac.authorization.k8s.io",
+            "roles",
+            json!({"metadata": meta}),
+            "x | 2026-01-01T00:00:00Z",
+        );
         check(
             "batch",
             "jobs",

@@ -47,7 +47,8 @@ pub(super) fn status(pod: &Value) -> String {
         "" => phase.to_owned(),
         reason => reason.to_owned(),
     };
-    let gated = condition(pod, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated");
+    let gated =
+        condition(pod, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated");
     if gated {
         reason = "SchedulingGated".to_owned();
     }
@@ -67,7 +68,10 @@ pub(super) fn status(pod: &Value) -> String {
 }
 
 fn ended(terminated: &Value) -> String {
-    match (text(&terminated["reason"]), terminated["signal"].as_i64().unwrap_or(0)) {
+    match (
+        text(&terminated["reason"]),
+        terminated["signal"].as_i64().unwrap_or(0),
+    ) {
         ("", 0) => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
@@ -147,7 +151,8 @@ pub(super) fn gates(pod: &Value) -> String {
     let passed = gates
         .iter()
         .filter(|gate| {
-            condition(pod, text(&gate["conditionType"])).is_some_and(|condition| condition["status"] == "True")
+            condition(pod, text(&gate["conditionType"]))
+                .is_some_and(|condition| condition["status"] == "True")
         })
         .count();
     format!("{passed}/{}", gates.len())
@@ -162,7 +167,12 @@ mod tests {
     fn says_what_a_pod_is_up_to() {
         let pod = |status: Value| json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}, "status": status});
         let check = |pod: Value, want: &str| {
-            let got = format!("{} {} {}", ready(&pod), status(&pod), restarts(&pod, Timestamp::UNIX_EPOCH));
+            let got = format!(
+                "{} {} {}",
+                ready(&pod),
+                status(&pod),
+                restarts(&pod, Timestamp::UNIX_EPOCH)
+            );
             assert_eq!(got, want);
         };
         check(pod(json!({"phase": "Pending"})), "0/1 Pending 0");
@@ -172,17 +182,23 @@ mod tests {
             "1/1 Running 2",
         );
         check(
-            pod(json!({"phase": "Running", "containerStatuses": [{"name": "a", "ready": false, "restartCount": 1,
+            pod(
+                json!({"phase": "Running", "containerStatuses": [{"name": "a", "ready": false, "restartCount": 1,
                 "lastState": {"terminated": {"finishedAt": "1969-12-31T23:59:00Z"}},
-                "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]})),
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
+            ),
             "0/1 CrashLoopBackOff 1 (60s ago)",
         );
         check(
-            pod(json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]})),
+            pod(
+                json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}),
+            ),
             "0/1 Init:0/1 0",
         );
         check(
-            pod(json!({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 3}}}]})),
+            pod(
+                json!({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 3}}}]}),
+            ),
             "0/1 ExitCode:3 0",
         );
         let mut going = pod(json!({"phase": "Running"}));

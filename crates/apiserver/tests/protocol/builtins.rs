@@ -19,11 +19,17 @@ async fn deployments_get_their_defaults_and_generations() {
     let it = Harness::new().await;
     let made = it.post(DEPLOYMENTS, deployment("d")).await.expect(201);
     assert_eq!(made["spec"]["strategy"]["type"], "RollingUpdate");
-    assert_eq!(made["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(
+        made["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"],
+        "IfNotPresent"
+    );
     assert_eq!(made["metadata"]["generation"], 1);
     assert_eq!(made["metadata"]["managedFields"][0]["operation"], "Update");
     let uri = format!("{DEPLOYMENTS}/d");
-    let same = it.patch(&uri, "merge", json!({"spec": {"replicas": 2}})).await.expect(200);
+    let same = it
+        .patch(&uri, "merge", json!({"spec": {"replicas": 2}}))
+        .await
+        .expect(200);
     assert_eq!(same, made, "nothing changed");
     let changed = it
         .patch(
@@ -38,23 +44,49 @@ async fn deployments_get_their_defaults_and_generations() {
     assert_eq!(container["image"], "nginx:1.26");
     assert_eq!(container["ports"][0]["containerPort"], 80, "merged by name");
     let changed = it
-        .patch(&uri, "json", json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]))
+        .patch(
+            &uri,
+            "json",
+            json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]),
+        )
         .await
         .expect(200);
     assert_eq!(changed["spec"]["replicas"], 5);
-    it.patch(&uri, "json", json!([{"op": "test", "path": "/spec/replicas", "value": 1}])).await.expect(422);
+    it.patch(
+        &uri,
+        "json",
+        json!([{"op": "test", "path": "/spec/replicas", "value": 1}]),
+    )
+    .await
+    .expect(422);
     it.patch(&uri, "text/plain", json!({})).await.expect(415);
     let scale = it.get(&format!("{uri}/scale")).await.expect(200);
     assert_eq!(scale["status"]["selector"], "app=d");
-    let status = it.patch(&uri, "merge", json!({"spec": {"selector": {"matchLabels": {"app": "x"}}}})).await.expect(422);
-    assert!(status["message"].as_str().unwrap().contains("field is immutable"), "{status}");
+    let status = it
+        .patch(
+            &uri,
+            "merge",
+            json!({"spec": {"selector": {"matchLabels": {"app": "x"}}}}),
+        )
+        .await
+        .expect(422);
+    assert!(
+        status["message"].as_str().unwrap().contains("field is immutable"),
+        "{status}"
+    );
     let mut wrong = deployment("w");
     wrong["spec"]["replicas"] = json!("three");
     it.post(DEPLOYMENTS, wrong).await.expect(400);
     let mut unknown = deployment("u");
     unknown["spec"]["replica"] = json!(1);
-    let status = it.post(&format!("{DEPLOYMENTS}?fieldValidation=Strict"), unknown).await.expect(400);
-    assert_eq!(status["message"], "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error: unknown field \"spec.replica\"");
+    let status = it
+        .post(&format!("{DEPLOYMENTS}?fieldValidation=Strict"), unknown)
+        .await
+        .expect(400);
+    assert_eq!(
+        status["message"],
+        "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error: unknown field \"spec.replica\""
+    );
 }
 
 #[tokio::test]
@@ -67,7 +99,10 @@ async fn apply_creates_merges_and_reports_conflicts() {
         .expect(201);
     assert_eq!(made["metadata"]["managedFields"][0]["manager"], "one");
     assert_eq!(made["metadata"]["managedFields"][0]["operation"], "Apply");
-    let again = it.patch(&format!("{uri}?fieldManager=one"), "apply", deployment("d")).await.expect(200);
+    let again = it
+        .patch(&format!("{uri}?fieldManager=one"), "apply", deployment("d"))
+        .await
+        .expect(200);
     assert_eq!(again, made, "applying again changes nothing");
     let mut other = deployment("d");
     other["spec"]["replicas"] = json!(7);
@@ -75,7 +110,10 @@ async fn apply_creates_merges_and_reports_conflicts() {
         .patch(&format!("{uri}?fieldManager=two"), "apply", other.clone())
         .await
         .expect(409);
-    assert!(status["message"].as_str().unwrap().contains(".spec.replicas"), "{status}");
+    assert!(
+        status["message"].as_str().unwrap().contains(".spec.replicas"),
+        "{status}"
+    );
     let forced = it
         .patch(&format!("{uri}?fieldManager=two&force=true"), "apply", other)
         .await
@@ -94,7 +132,10 @@ async fn services_share_no_address() {
     let address = |service: &Value| service["spec"]["clusterIP"].as_str().unwrap().to_owned();
     assert!(address(&first).starts_with("10.96."));
     assert_ne!(address(&first), address(&second));
-    assert_ne!(first["spec"]["ports"][0]["nodePort"], second["spec"]["ports"][0]["nodePort"]);
+    assert_ne!(
+        first["spec"]["ports"][0]["nodePort"],
+        second["spec"]["ports"][0]["nodePort"]
+    );
     let mut taken = service("c");
     taken["spec"]["clusterIP"] = json!(address(&first));
     it.post(uri, taken.clone()).await.expect(422);
@@ -117,10 +158,19 @@ async fn namespaces_end_in_two_steps() {
     let going = it.delete("/api/v1/namespaces/n").await.expect(200);
     assert_eq!(going["status"]["phase"], "Terminating");
     let status = it
-        .post("/api/v1/namespaces/n/configmaps", json!({"metadata": {"name": "late"}}))
+        .post(
+            "/api/v1/namespaces/n/configmaps",
+            json!({"metadata": {"name": "late"}}),
+        )
         .await
         .expect(403);
-    assert!(status["message"].as_str().unwrap().contains("because it is being terminated"), "{status}");
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .contains("because it is being terminated"),
+        "{status}"
+    );
     let mut done = going;
     done["spec"]["finalizers"] = json!([]);
     it.put("/api/v1/namespaces/n/finalize", done).await.expect(200);
@@ -147,13 +197,22 @@ async fn objects_come_as_tables_metadata_and_protobuf() {
         let decoded = codec::protobuf::decode(&answer.bytes).unwrap();
         let json = it.get(&uri).await.expect(200);
         assert_eq!(decoded["kind"], json["kind"]);
-        assert_eq!(decoded["metadata"]["resourceVersion"], json["metadata"]["resourceVersion"]);
+        assert_eq!(
+            decoded["metadata"]["resourceVersion"],
+            json["metadata"]["resourceVersion"]
+        );
     }
     let body = codec::protobuf::encode(&deployment("p")).unwrap().to_vec();
-    let made = it.send("POST", DEPLOYMENTS, &[("content-type", protobuf)], body).await.expect(201);
+    let made = it
+        .send("POST", DEPLOYMENTS, &[("content-type", protobuf)], body)
+        .await
+        .expect(201);
     assert_eq!(made["spec"]["replicas"], 2);
     let status = it.get_as(&format!("{DEPLOYMENTS}/none"), protobuf).await;
-    assert_eq!(codec::protobuf::decode(&status.bytes).unwrap()["reason"], "NotFound");
+    assert_eq!(
+        codec::protobuf::decode(&status.bytes).unwrap()["reason"],
+        "NotFound"
+    );
     let yaml = it.get_as(&format!("{DEPLOYMENTS}/d"), "application/yaml").await;
     assert!(String::from_utf8_lossy(&yaml.bytes).contains("kind: Deployment"));
 }
@@ -175,7 +234,10 @@ async fn events_are_one_set_of_objects_in_two_groups() {
         .expect(200);
     assert_eq!(core["items"][0]["message"], "hello");
     assert_eq!(core["items"][0]["apiVersion"], "v1");
-    let new = it.get("/apis/events.k8s.io/v1/namespaces/default/events/e").await.expect(200);
+    let new = it
+        .get("/apis/events.k8s.io/v1/namespaces/default/events/e")
+        .await
+        .expect(200);
     assert_eq!(new["note"], "hello");
 }
 
@@ -192,7 +254,10 @@ async fn the_server_says_what_it_serves() {
     assert_eq!(apps["groupVersion"], "apps/v1");
     it.get("/apis/none").await.expect(404);
     let index = it.get("/openapi/v3").await.expect(200);
-    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let document = it.get(&url).await.expect(200);
     assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
     assert_eq!(it.get("/healthz").await.bytes.as_ref(), b"ok");

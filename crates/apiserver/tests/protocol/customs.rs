@@ -47,7 +47,10 @@ async fn a_definition_takes_effect_at_once() {
     wanted["spec"]["unknown"] = json!(true);
     wanted["status"] = json!({"phase": "set by nobody"});
     let answer = it.post(WIDGETS, wanted).await;
-    assert_eq!(answer.headers["warning"], "299 - \"unknown field \\\"spec.unknown\\\"\"");
+    assert_eq!(
+        answer.headers["warning"],
+        "299 - \"unknown field \\\"spec.unknown\\\"\""
+    );
     let made = answer.expect(201);
     assert_eq!(made["spec"], json!({"size": 1, "colour": "red"}));
     assert!(made["status"].is_null());
@@ -59,7 +62,9 @@ async fn a_definition_takes_effect_at_once() {
         "Widget.example.com \"b\" is invalid: spec.size: Invalid value: 0: spec.size in body should be greater \
          than or equal to 1"
     );
-    it.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+    it.delete(&format!("{CRDS}/widgets.example.com"))
+        .await
+        .expect(200);
     it.get(&format!("{CRDS}/widgets.example.com")).await.expect(404);
     it.get(&format!("{WIDGETS}/a")).await.expect(404);
 }
@@ -82,14 +87,23 @@ async fn status_and_scale_are_written_apart_and_versions_differ_in_name_only() {
     assert_eq!(changed["spec"]["size"], 1);
     assert_eq!(changed["metadata"]["generation"], 1);
     let changed = it
-        .patch(&uri, "merge", json!({"status": {"phase": "Bad"}, "spec": {"size": 7}}))
+        .patch(
+            &uri,
+            "merge",
+            json!({"status": {"phase": "Bad"}, "spec": {"size": 7}}),
+        )
         .await
         .expect(200);
     assert_eq!(changed["status"]["phase"], "Good");
     assert_eq!(changed["metadata"]["generation"], 2);
     let mut unversioned = widget("a", 2);
     let status = it.put(&uri, unversioned.clone()).await.expect(422);
-    assert!(status["message"].as_str().unwrap().contains("must be specified for an update"));
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .contains("must be specified for an update")
+    );
     unversioned["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
     it.put(&uri, unversioned).await.expect(200);
 
@@ -102,7 +116,10 @@ async fn status_and_scale_are_written_apart_and_versions_differ_in_name_only() {
     assert_eq!(it.get(&uri).await.expect(200)["spec"]["replicas"], 3);
 
     let old = it.get(&uri.replace("/v1/", "/v1beta1/")).await;
-    assert_eq!(old.headers["warning"], "299 - \"example.com/v1beta1 Widget is deprecated\"");
+    assert_eq!(
+        old.headers["warning"],
+        "299 - \"example.com/v1beta1 Widget is deprecated\""
+    );
     assert_eq!(old.expect(200)["apiVersion"], "example.com/v1beta1");
     let list = it.get("/apis/example.com/v1beta1/widgets").await.expect(200);
     assert_eq!(list["items"][0]["apiVersion"], "example.com/v1beta1");
@@ -117,11 +134,19 @@ async fn objects_with_finalizers_hold_their_definition() {
     held["metadata"]["finalizers"] = json!(["example.com/wait"]);
     it.post(WIDGETS, held).await.expect(201);
     it.post(WIDGETS, widget("free", 1)).await.expect(201);
-    it.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+    it.delete(&format!("{CRDS}/widgets.example.com"))
+        .await
+        .expect(200);
     it.get(&format!("{CRDS}/widgets.example.com")).await.expect(200);
     it.get(&format!("{WIDGETS}/free")).await.expect(404);
     it.post(WIDGETS, widget("late", 1)).await.expect(405);
-    it.patch(&format!("{WIDGETS}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.expect(200);
+    it.patch(
+        &format!("{WIDGETS}/held"),
+        "merge",
+        json!({"metadata": {"finalizers": null}}),
+    )
+    .await
+    .expect(200);
     it.get(&format!("{CRDS}/widgets.example.com")).await.expect(404);
     it.get(WIDGETS).await.expect(404);
 }

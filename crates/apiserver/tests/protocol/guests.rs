@@ -39,10 +39,19 @@ async fn a_group_answers_for_itself_and_may_fail() {
     it.server.add_group(Arc::new(Echo));
     let answer = it.get("/apis/shadow/v1alpha1/namespaces/a/things/b").await;
     assert_eq!(answer.bytes.as_ref(), b"system:apiserver get things");
-    let status = it.get("/apis/shadow/v1alpha1/namespaces/a/things/panic").await.expect(500);
+    let status = it
+        .get("/apis/shadow/v1alpha1/namespaces/a/things/panic")
+        .await
+        .expect(500);
     assert_eq!(status["kind"], "Status");
     let groups = it.get("/apis").await.expect(200);
-    assert!(groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "shadow"));
+    assert!(
+        groups["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|group| group["name"] == "shadow")
+    );
     let list = it.get("/apis/shadow/v1alpha1").await.expect(200);
     assert_eq!(list["resources"][0]["name"], "things");
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -87,7 +96,9 @@ async fn connecting_requests_reach_what_stands_behind() {
     assert_eq!(it.get(uri).await.bytes.as_ref(), b"log of \"p\"");
     let proxy = "/api/v1/namespaces/default/pods/https:p:8443/proxy/x";
     assert_eq!(it.get(proxy).await.bytes.as_ref(), b"proxy of \"p\"");
-    it.get("/api/v1/namespaces/default/pods/none/log").await.expect(404);
+    it.get("/api/v1/namespaces/default/pods/none/log")
+        .await
+        .expect(404);
 }
 
 #[tokio::test]
@@ -95,10 +106,20 @@ async fn callers_in_the_process_are_users_like_others() {
     use tower::ServiceExt;
     let it = Harness::new().await;
     let service = it.server.client_service(UserInfo::new("alice", &[]));
-    let request = Request::builder().uri("/api/v1/namespaces/default").body(Body::empty()).unwrap();
+    let request = Request::builder()
+        .uri("/api/v1/namespaces/default")
+        .body(Body::empty())
+        .unwrap();
     let response = service.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let anonymous = Caller::Peer(apiserver::Peer::default());
-    let request = Request::builder().uri("/api/v1/namespaces").body(Body::empty()).unwrap();
-    assert_eq!(it.server.handle(request, anonymous).await.status(), 200, "everything is allowed here");
+    let request = Request::builder()
+        .uri("/api/v1/namespaces")
+        .body(Body::empty())
+        .unwrap();
+    assert_eq!(
+        it.server.handle(request, anonymous).await.status(),
+        200,
+        "everything is allowed here"
+    );
 }

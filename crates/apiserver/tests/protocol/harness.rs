@@ -47,24 +47,42 @@ impl Harness {
     pub(crate) async fn new() -> Self {
         let env = clock::Env::system();
         let disk = testkit::disk::SimDisk::new(1);
-        let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Inline)
-            .expect("an empty disk opens");
-        let server = ApiServer::start(Config::new(store, env, Arc::new(apiserver::authz::AllowAll))).await.expect("an empty store answers");
+        let store = store::Store::open(
+            Arc::new(disk),
+            store::Options::new(env.clone()),
+            store::Mode::Inline,
+        )
+        .expect("an empty disk opens");
+        let server = ApiServer::start(Config::new(store, env, Arc::new(apiserver::authz::AllowAll)))
+            .await
+            .expect("an empty store answers");
         let harness = Self { server };
         for name in ["default", "other"] {
-            harness.post("/api/v1/namespaces", namespace(name)).await.expect(201);
+            harness
+                .post("/api/v1/namespaces", namespace(name))
+                .await
+                .expect(201);
         }
         harness
     }
 
     /// One request.
-    pub(crate) async fn send(&self, method: &str, uri: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body)).unwrap();
-        let response = self.server.handle(request, Caller::User(UserInfo::loopback())).await;
+        let response = self
+            .server
+            .handle(request, Caller::User(UserInfo::loopback()))
+            .await;
         let (parts, body) = response.into_parts();
         Answer {
             status: parts.status,
@@ -102,13 +120,26 @@ impl Harness {
             "apply" => "application/apply-patch+yaml",
             other => other,
         };
-        self.send("PATCH", uri, &[("content-type", kind)], body.to_string().into_bytes()).await
+        self.send(
+            "PATCH",
+            uri,
+            &[("content-type", kind)],
+            body.to_string().into_bytes(),
+        )
+        .await
     }
 
     /// A watch's events.
     pub(crate) async fn watch(&self, uri: &str, accept: &str) -> Events {
-        let request = Request::builder().uri(uri).header("accept", accept).body(Body::empty()).unwrap();
-        let response = self.server.handle(request, Caller::User(UserInfo::loopback())).await;
+        let request = Request::builder()
+            .uri(uri)
+            .header("accept", accept)
+            .body(Body::empty())
+            .unwrap();
+        let response = self
+            .server
+            .handle(request, Caller::User(UserInfo::loopback()))
+            .await;
         assert_eq!(response.status(), 200);
         Events {
             stream: BodyStream::new(response.into_body()),

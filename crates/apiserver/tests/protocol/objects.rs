@@ -23,7 +23,10 @@ async fn an_object_is_created_read_changed_and_deleted() {
     let mut changed = read.clone();
     changed["data"]["k"] = json!("w");
     let changed = it.put(&format!("{MAPS}/one"), changed).await.expect(200);
-    assert_ne!(changed["metadata"]["resourceVersion"], read["metadata"]["resourceVersion"]);
+    assert_ne!(
+        changed["metadata"]["resourceVersion"],
+        read["metadata"]["resourceVersion"]
+    );
     let status = it.put(&format!("{MAPS}/one"), read).await.expect(409);
     assert_eq!(status["reason"], "Conflict");
     assert_eq!(
@@ -56,7 +59,9 @@ async fn bad_creates_are_refused_with_a_status() {
         "configmaps \"one\" already exists",
     );
     check(
-        it.post("/api/v1/namespaces/none/configmaps", map("one")).await.expect(404),
+        it.post("/api/v1/namespaces/none/configmaps", map("one"))
+            .await
+            .expect(404),
         "NotFound",
         "namespaces \"none\" not found",
     );
@@ -66,7 +71,9 @@ async fn bad_creates_are_refused_with_a_status() {
         "metadata.name: Invalid value: \"No_Good\"",
     );
     check(
-        it.post("/api/v1/namespaces/default/secrets", map("x")).await.expect(400),
+        it.post("/api/v1/namespaces/default/secrets", map("x"))
+            .await
+            .expect(400),
         "BadRequest",
         "does not match the expected kind",
     );
@@ -76,7 +83,9 @@ async fn bad_creates_are_refused_with_a_status() {
         "no valid JSON",
     );
     check(
-        it.send("POST", MAPS, &[("content-type", "text/plain")], b"{}".to_vec()).await.expect(415),
+        it.send("POST", MAPS, &[("content-type", "text/plain")], b"{}".to_vec())
+            .await
+            .expect(415),
         "UnsupportedMediaType",
         "accepted media types",
     );
@@ -87,7 +96,14 @@ async fn bad_creates_are_refused_with_a_status() {
     );
     let twice = br#"{"kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1","a":"2"}}"#;
     check(
-        it.send("POST", &format!("{MAPS}?fieldValidation=Strict"), &[], twice.to_vec()).await.expect(400),
+        it.send(
+            "POST",
+            &format!("{MAPS}?fieldValidation=Strict"),
+            &[],
+            twice.to_vec(),
+        )
+        .await
+        .expect(400),
         "BadRequest",
         "duplicate field \"data.a\"",
     );
@@ -96,7 +112,11 @@ async fn bad_creates_are_refused_with_a_status() {
         warned.headers["warning"],
         "299 - \"duplicate field \\\"data.a\\\"\""
     );
-    check(it.get("/api/v1/nonsense").await.expect(404), "NotFound", "could not find");
+    check(
+        it.get("/api/v1/nonsense").await.expect(404),
+        "NotFound",
+        "could not find",
+    );
     check(
         it.put(MAPS, map("one")).await.expect(405),
         "MethodNotAllowed",
@@ -117,11 +137,17 @@ async fn names_are_generated_and_dry_runs_write_nothing() {
     let made = it.post(MAPS, wanted).await.expect(201);
     let name = made["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("gen-") && name.len() == 9, "{name}");
-    it.post(&format!("{MAPS}?dryRun=All"), map("dry")).await.expect(201);
+    it.post(&format!("{MAPS}?dryRun=All"), map("dry"))
+        .await
+        .expect(201);
     it.get(&format!("{MAPS}/dry")).await.expect(404);
-    it.send("DELETE", &format!("{MAPS}/{name}?dryRun=All"), &[], Vec::new()).await.expect(200);
+    it.send("DELETE", &format!("{MAPS}/{name}?dryRun=All"), &[], Vec::new())
+        .await
+        .expect(200);
     it.get(&format!("{MAPS}/{name}")).await.expect(200);
-    it.post(&format!("{MAPS}?dryRun=Some"), map("dry")).await.expect(422);
+    it.post(&format!("{MAPS}?dryRun=Some"), map("dry"))
+        .await
+        .expect(422);
 }
 
 #[tokio::test]
@@ -141,11 +167,19 @@ async fn lists_are_selected_and_paged() {
     let all = it.get(MAPS).await.expect(200);
     assert_eq!(all["kind"], "ConfigMapList");
     assert_eq!(names(&all), ["a", "b", "c", "d", "e"]);
-    let some = it.get(&format!("{MAPS}?labelSelector=a%20in%20(b,d)")).await.expect(200);
+    let some = it
+        .get(&format!("{MAPS}?labelSelector=a%20in%20(b,d)"))
+        .await
+        .expect(200);
     assert_eq!(names(&some), ["b", "d"]);
-    let one = it.get(&format!("{MAPS}?fieldSelector=metadata.name%3Dc")).await.expect(200);
+    let one = it
+        .get(&format!("{MAPS}?fieldSelector=metadata.name%3Dc"))
+        .await
+        .expect(200);
     assert_eq!(names(&one), ["c"]);
-    it.get(&format!("{MAPS}?fieldSelector=data.k%3Dc")).await.expect(400);
+    it.get(&format!("{MAPS}?fieldSelector=data.k%3Dc"))
+        .await
+        .expect(400);
     it.get(&format!("{MAPS}?labelSelector=a%20in")).await.expect(400);
 
     let page = it.get(&format!("{MAPS}?limit=2")).await.expect(200);
@@ -153,17 +187,24 @@ async fn lists_are_selected_and_paged() {
     assert_eq!(page["metadata"]["remainingItemCount"], 3);
     it.delete(&format!("{MAPS}/d")).await.expect(200);
     let token = page["metadata"]["continue"].as_str().unwrap();
-    let page = it.get(&format!("{MAPS}?limit=9&continue={token}")).await.expect(200);
+    let page = it
+        .get(&format!("{MAPS}?limit=9&continue={token}"))
+        .await
+        .expect(200);
     assert_eq!(names(&page), ["c", "d", "e"], "page two is of page one's state");
     assert!(page["metadata"]["continue"].is_null());
     it.get(&format!("{MAPS}?continue=rubbish")).await.expect(400);
     let revision = all["metadata"]["resourceVersion"].as_str().unwrap();
     let old = it
-        .get(&format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact"))
+        .get(&format!(
+            "{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact"
+        ))
         .await
         .expect(200);
     assert_eq!(names(&old).len(), 5);
-    it.get(&format!("{MAPS}?resourceVersion=99999999")).await.expect(504);
+    it.get(&format!("{MAPS}?resourceVersion=99999999"))
+        .await
+        .expect(504);
 }
 
 #[tokio::test]
@@ -177,11 +218,17 @@ async fn finalizers_hold_an_object_until_they_are_gone() {
     assert_eq!(going["kind"], "ConfigMap");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
     let status = it
-        .patch(&uri, "merge", json!({"metadata": {"finalizers": ["example.com/wait", "example.com/more"]}}))
+        .patch(
+            &uri,
+            "merge",
+            json!({"metadata": {"finalizers": ["example.com/wait", "example.com/more"]}}),
+        )
         .await
         .expect(422);
     assert!(status["message"].as_str().unwrap().contains("no new finalizers"));
-    it.patch(&uri, "merge", json!({"metadata": {"finalizers": null}})).await.expect(200);
+    it.patch(&uri, "merge", json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
     it.get(&uri).await.expect(404);
 }
 
@@ -191,17 +238,39 @@ async fn deletes_keep_their_preconditions() {
     it.post(MAPS, map("one")).await.expect(201);
     let uri = format!("{MAPS}/one");
     let options = |body: Value| body.to_string().into_bytes();
-    it.send("DELETE", &uri, &[], options(json!({"preconditions": {"uid": "other"}}))).await.expect(409);
-    it.send("DELETE", &uri, &[], options(json!({"propagationPolicy": "Sideways"}))).await.expect(422);
+    it.send(
+        "DELETE",
+        &uri,
+        &[],
+        options(json!({"preconditions": {"uid": "other"}})),
+    )
+    .await
+    .expect(409);
+    it.send(
+        "DELETE",
+        &uri,
+        &[],
+        options(json!({"propagationPolicy": "Sideways"})),
+    )
+    .await
+    .expect(422);
     let going = it
-        .send("DELETE", &uri, &[], options(json!({"propagationPolicy": "Foreground"})))
+        .send(
+            "DELETE",
+            &uri,
+            &[],
+            options(json!({"propagationPolicy": "Foreground"})),
+        )
         .await
         .expect(200);
     assert_eq!(going["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     for name in ["x", "y"] {
         it.post(MAPS, map(name)).await.expect(201);
     }
-    let gone = it.delete(&format!("{MAPS}?labelSelector=a%3Dx")).await.expect(200);
+    let gone = it
+        .delete(&format!("{MAPS}?labelSelector=a%3Dx"))
+        .await
+        .expect(200);
     assert_eq!(gone["items"].as_array().unwrap().len(), 1);
     it.get(&format!("{MAPS}/x")).await.expect(404);
     it.get(&format!("{MAPS}/y")).await.expect(200);
