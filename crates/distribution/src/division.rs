@@ -219,7 +219,7 @@ mod tests {
         }
         let unknown = |division| match division {
             Division::Unknown { reason, .. } => reason,
-            other => panic!("{other:?}"),
+            Division::Whole | Division::Shares(_) => panic!("it is known"),
         };
         assert_eq!(
             unknown(of(Some(&divided), Some(&inventory("/spec/replicas")), "ns-c")),

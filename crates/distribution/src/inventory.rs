@@ -249,7 +249,7 @@ mod tests {
         );
         let r2 = json!({"resources": {"requests": {"memory": "256Mi", "cpu": "500m", "foo": "2"},
                                       "limits": {"memory": "384Mi", "cpu": "500m", "foo": "3"}}});
-        assert_eq!(of(&[main.clone()], &[]), r2, "R2");
+        assert_eq!(of(std::slice::from_ref(&main), &[]), r2, "R2");
         let small = container(
             &json!({"memory": "1Mi", "bar": "1"}),
             &json!({"memory": "1Mi", "bar": "2"}),
@@ -257,7 +257,7 @@ mod tests {
         let mut r3 = r2.clone();
         r3["resources"]["requests"]["bar"] = json!("1");
         r3["resources"]["limits"]["bar"] = json!("2");
-        assert_eq!(of(&[main.clone()], &[small]), r3, "R3");
+        assert_eq!(of(std::slice::from_ref(&main), &[small]), r3, "R3");
         let large = container(
             &json!({"memory": "512Mi", "foo": "3"}),
             &json!({"memory": "512Mi", "foo": "4"}),
