@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cel::Program;
 use crate::jsonpath::{JsonPath, Template};
 use crate::managed::{self, FieldSet, Writer};
 use crate::patch;
@@ -16,7 +17,8 @@ use crate::{names, table};
 pub type Body = (&'static str, fn(&[u8]));
 
 /// Every body of this crate.
-pub const BODIES: [Body; 7] = [
+pub const BODIES: [Body; 8] = [
+    ("cel", fuzz_cel),
     ("names", fuzz_names),
     ("selectors", fuzz_selectors),
     ("quantities", fuzz_quantities),
@@ -115,6 +117,15 @@ pub fn fuzz_jsonpath(bytes: &[u8]) {
     let column = serde_json::json!({"name": "n", "type": "date", "jsonPath": text});
     if let Ok(column) = table::Column::from_crd(&column) {
         column.cell(&document, Timestamp::UNIX_EPOCH);
+    }
+}
+
+/// Expressions, on a small object.
+pub fn fuzz_cel(bytes: &[u8]) {
+    let this = serde_json::json!({"a": 1, "b": "x", "list": [1, "y", {"c": 2.5}], "map": {"k": true}});
+    if let Ok(program) = Program::parse(&text(bytes)) {
+        ignore(program.evaluate(&[("self", &this), ("oldSelf", &this)]));
+        program.mentions("oldSelf");
     }
 }
 

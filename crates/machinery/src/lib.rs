@@ -1,7 +1,8 @@
 //! What Kubernetes does to objects, as pure functions over JSON values: names, selectors, quantities, patches,
-//! apply, schemas, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
+//! apply, schemas, CEL, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
 
 pub mod builtin;
+pub mod cel;
 pub mod field;
 pub mod fuzz;
 pub mod jsonpath;

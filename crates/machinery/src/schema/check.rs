@@ -6,13 +6,23 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::place::Place;
-use super::{Additional, Kind, Link, Rules, Schema, formats, structure};
+use super::{Additional, Kind, Link, Rules, Schema, formats, rules, structure};
 use crate::{Cause, field};
 
 impl Schema {
     /// Everything that is wrong with an object: types and rules in the order of the fields, then embedded
     /// resources, then duplicates in lists. `metadata` of the object itself is not looked into beyond the schema.
+    /// Where all that is right, the rules of `x-kubernetes-validations` are asked, but for those about `oldSelf`.
     pub fn validate(&self, object: &Value) -> Vec<Cause> {
+        self.validate_with(object, None)
+    }
+
+    /// The same for an object that replaces an `old` one: rules about `oldSelf` are asked too.
+    pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<Cause> {
+        self.validate_with(object, Some(old))
+    }
+
+    fn validate_with(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut report = check(object, self, &Place::Root);
         // Alternatives often find the same fault again.
         let mut seen = BTreeSet::new();
@@ -21,6 +31,9 @@ impl Schema {
         report.causes = causes;
         structure::embedded(object, self, &Place::Root, &mut report.causes);
         structure::list_types(object, self, &Place::Root, &mut report.causes);
+        if report.causes.is_empty() {
+            rules::check(object, old, self, &Place::Root, &mut report.causes);
+        }
         report.causes
     }
 }

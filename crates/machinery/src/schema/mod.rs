@@ -37,6 +37,7 @@ mod pattern;
 mod place;
 mod prune;
 mod raw;
+mod rules;
 mod structural;
 mod structure;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use parse::{MAX_DEPTH, MAX_NODES, SchemaError};
 pub use pattern::Pattern;
 pub use prune::object_meta;
 pub use raw::{RawError, duplicate_fields, nesting_depth};
+pub use rules::Rule;
 pub use structural::structural_problems;
 
 /// The JSON type that a node allows.
@@ -241,8 +243,8 @@ pub struct Rules {
     pub one_of: Vec<Link>,
     /// Must not hold.
     pub not: Option<Link>,
-    /// `x-kubernetes-validations`, as they came.
-    pub validations: Option<Arc<Value>>,
+    /// `x-kubernetes-validations`
+    pub validations: Vec<Rule>,
 }
 
 impl Schema {

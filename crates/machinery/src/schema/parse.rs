@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
-use super::{Additional, Kind, Link, ListType, PatchStrategy, Pattern, Rules, Schema};
+use super::{Additional, Kind, Link, ListType, PatchStrategy, Pattern, Rule, Rules, Schema};
 
 /// How deep a schema may nest.
 pub const MAX_DEPTH: usize = 128;
@@ -230,9 +230,12 @@ impl Reader<'_> {
             min_properties: self.count(map, "minProperties")?,
             max_properties: self.count(map, "maxProperties")?,
             unique_items: self.flag(map, "uniqueItems")?,
-            validations: map
-                .get("x-kubernetes-validations")
-                .map(|value| Arc::new(value.clone())),
+            validations: self
+                .list(map, "x-kubernetes-validations")?
+                .unwrap_or_default()
+                .iter()
+                .map(Rule::from_value)
+                .collect(),
             ..Rules::default()
         };
         let pattern = self.text(map, "pattern")?;

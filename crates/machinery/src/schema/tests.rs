@@ -236,3 +236,51 @@ fn reads_nulls_of_built_in_kinds_as_go_does() {
         json!({"labels": {"a": "", "b": "c"}, "list": [{}, {}], "raw": {"x": null}, "more": null})
     );
 }
+
+#[test]
+fn asks_the_rules_of_a_schema() {
+    let node = schema(json!({"type": "object", "properties": {"spec": {
+        "type": "object",
+        "x-kubernetes-validations": [
+            {"rule": "!has(oldSelf.base) || has(self.base)", "message": "base is required once set"},
+            {"rule": "!has(self.min) || self.min <= self.max", "messageExpression": "'min ' + string(self.min) + ' above max'"},
+            {"rule": "self.nonsense(", "message": "cannot be compiled"},
+        ],
+        "properties": {
+            "base": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "base is immutable"}]},
+            "min": {"type": "integer"}, "max": {"type": "integer", "default": 3},
+            "rows": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.v >= oldSelf.v"}]
+            }}
+        }
+    }}}));
+    let spec = |spec: Value| json!({"spec": spec});
+    let found = |new: Value, old: Value| -> Vec<String> {
+        node.validate_update(&spec(new), &spec(old))
+            .into_iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect()
+    };
+    assert_eq!(node.validate(&spec(json!({"base": "a", "min": 1, "max": 2}))), []);
+    assert_eq!(found(json!({"base": "a"}), json!({"base": "a"})), [] as [&str; 0]);
+    assert_eq!(
+        found(json!({"base": "b"}), json!({"base": "a"})),
+        ["spec.base: Invalid value: \"string\": base is immutable"]
+    );
+    assert_eq!(
+        found(json!({}), json!({"base": "a"})),
+        ["spec: Invalid value: \"object\": base is required once set"]
+    );
+    assert_eq!(
+        found(json!({"min": 5, "max": 2}), json!({})),
+        ["spec: Invalid value: \"object\": min 5 above max"]
+    );
+    assert_eq!(
+        found(
+            json!({"rows": [{"k": "new", "v": 0}, {"k": "a", "v": 1}]}),
+            json!({"rows": [{"k": "a", "v": 2}]})
+        ),
+        ["spec.rows[1]: Invalid value: \"object\": failed rule: self.v >= oldSelf.v"]
+    );
+}

@@ -1,0 +1,166 @@
+//! `x-kubernetes-validations`: rules in CEL, evaluated on every node that has some. A rule that speaks of `oldSelf` is
+//! asked only where there is an old value to compare with.
+
+use serde_json::Value;
+
+use super::place::Place;
+use super::{Additional, Kind, ListType, Schema};
+use crate::Cause;
+use crate::cel::{CelError, Program};
+
+/// One rule. A rule that cannot be compiled holds always.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    text: String,
+    program: Option<Program>,
+    message: String,
+    message_expression: Option<Program>,
+    reason: String,
+    field_path: String,
+    transition: bool,
+    optional_old: bool,
+}
+
+impl Rule {
+    /// From an entry of `x-kubernetes-validations`.
+    pub(super) fn from_value(value: &Value) -> Self {
+        let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let program = Program::parse(&text("rule")).ok();
+        Self {
+            transition: program
+                .as_ref()
+                .is_some_and(|program| program.mentions("oldSelf")),
+            program,
+            message: text("message"),
+            message_expression: value["messageExpression"]
+                .as_str()
+                .and_then(|text| Program::parse(text).ok()),
+            reason: text("reason"),
+            field_path: text("fieldPath"),
+            optional_old: value["optionalOldSelf"].as_bool().unwrap_or_default(),
+            text: text("rule"),
+        }
+    }
+
+    fn check(&self, value: &Value, old: Option<&Value>, kind: Kind, place: &Place<'_>) -> Option<Cause> {
+        let program = self.program.as_ref()?;
+        if self.optional_old || (self.transition && old.is_none()) {
+            return None;
+        }
+        let mut variables = vec![("self", value)];
+        variables.extend(old.map(|old| ("oldSelf", old)));
+        let detail = match program.evaluate(&variables) {
+            Ok(Value::Bool(true)) => return None,
+            Ok(_) => self.describe(&variables),
+            // Functions that we lack must not make objects impossible to write.
+            Err(CelError::Evaluate(problem)) if problem.starts_with("no such function") => return None,
+            Err(CelError::TooExpensive) => format!(
+                "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                CelError::TooExpensive,
+                self.name()
+            ),
+            Err(error) => format!("{error} evaluating rule: {}", self.name()),
+        };
+        let field = if self.field_path.is_empty() {
+            place.to_string()
+        } else {
+            format!("{place}{}", self.field_path)
+        };
+        let field = field.trim_start_matches('.').to_owned();
+        Some(match self.reason.as_str() {
+            "FieldValueForbidden" => Cause::forbidden(&field, &detail),
+            "FieldValueRequired" => Cause::required(&field, &detail),
+            "FieldValueDuplicate" => Cause::duplicate(&field, &Value::from(kind_name(kind))),
+            _ => Cause::invalid(&field, &Value::from(kind_name(kind)), &detail),
+        })
+    }
+
+    /// What messages about the rule itself call it.
+    fn name(&self) -> &str {
+        if self.message.is_empty() {
+            self.text.trim()
+        } else {
+            self.message.trim()
+        }
+    }
+
+    fn describe(&self, variables: &[(&str, &Value)]) -> String {
+        let made = self
+            .message_expression
+            .as_ref()
+            .and_then(|program| program.evaluate(variables).ok())
+            .and_then(|value| value.as_str().map(|text| text.trim().to_owned()))
+            .filter(|text| !text.is_empty() && !text.contains('\n'));
+        match made {
+            Some(text) => text,
+            None if self.message.is_empty() => format!("failed rule: {}", self.name()),
+            None => self.name().to_owned(),
+        }
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Any => "",
+        Kind::Object => "object",
+        Kind::Array => "array",
+        Kind::String => "string",
+        Kind::Integer => "integer",
+        Kind::Number => "number",
+        Kind::Boolean => "boolean",
+        Kind::IntOrString => "",
+    }
+}
+
+/// Evaluates all rules of a value; `old` is what stood in its place.
+pub(super) fn check(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    place: &Place<'_>,
+    causes: &mut Vec<Cause>,
+) {
+    if value.is_null() {
+        return;
+    }
+    if let Some(rules) = &schema.rules {
+        for rule in &rules.validations {
+            causes.extend(rule.check(value, old, schema.kind, place));
+        }
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let old = old.and_then(|old| old.get(key));
+                match (schema.properties.get(key.as_str()), &schema.additional) {
+                    (Some(link), _) => check(value, old, link, &Place::Field(place, key), causes),
+                    (None, Additional::Values(link)) => {
+                        check(value, old, link, &Place::Key(place, key), causes)
+                    }
+                    (None, Additional::Unset | Additional::Any | Additional::Forbidden) => {}
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(node) = schema.item() else { return };
+            for (index, item) in items.iter().enumerate() {
+                let old = old.and_then(|old| counterpart(item, old, schema));
+                check(item, old, node, &Place::Index(place, index), causes);
+            }
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Null => {}
+    }
+}
+
+/// The old item with the same keys; only items of keyed lists have one.
+fn counterpart<'a>(item: &Value, old: &'a Value, schema: &Schema) -> Option<&'a Value> {
+    if schema.list_type != Some(ListType::Map) {
+        return None;
+    }
+    old.as_array()?.iter().find(|other| {
+        schema
+            .list_map_keys
+            .iter()
+            .all(|key| other.get(key.as_str()) == item.get(key.as_str()))
+    })
+}
