@@ -1,7 +1,7 @@
 //! Addresses and ports of Services: each is given to one Service only.
 //!
 //! What is taken is read from the stored Services at the first allocation and kept up to date with each write of
-//! this server. An address that a failed write took is given back when the state is read anew.
+//! this server; what a failed write was granted is given back.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -29,6 +29,14 @@ struct Taken {
     ports: BTreeMap<u16, Key>,
 }
 
+/// What one request was given that its Service did not have before.
+#[derive(Debug, Default)]
+#[must_use = "a grant whose write fails must be given back"]
+pub(crate) struct Grant {
+    addresses: Vec<u32>,
+    ports: Vec<u16>,
+}
+
 /// Gives addresses and ports.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(Mutex<Option<Taken>>);
@@ -42,17 +50,44 @@ impl Addresses {
         service: &mut Value,
         random: u64,
         problems: &mut Problems,
-    ) -> Result<(), source::Error> {
+    ) -> Result<Grant, source::Error> {
         if self.0.lock().expect("no holder panics").is_none() {
             let taken = read(source).await?;
             self.0.lock().expect("no holder panics").get_or_insert(taken);
         }
         let mut guard = self.0.lock().expect("no holder panics");
         let taken = guard.get_or_insert_default();
-        taken.release(key);
-        taken.give_address(key, service, random, problems);
-        taken.give_ports(key, service, random, problems);
-        Ok(())
+        let mut grant = Grant::default();
+        taken.give_address(key, service, random, &mut grant, problems);
+        taken.give_ports(key, service, random, &mut grant, problems);
+        Ok(grant)
+    }
+
+    /// Takes back what a request was given whose write did not happen.
+    pub(crate) fn give_back(&self, key: &Key, grant: Grant) {
+        if let Some(taken) = self.0.lock().expect("no holder panics").as_mut() {
+            for address in grant.addresses {
+                if taken.addresses.get(&address) == Some(key) {
+                    taken.addresses.remove(&address);
+                }
+            }
+            for port in grant.ports {
+                if taken.ports.get(&port) == Some(key) {
+                    taken.ports.remove(&port);
+                }
+            }
+        }
+    }
+
+    /// Notes what a Service has that was just stored, and that it has nothing else any longer.
+    pub(crate) fn stored(&self, key: &Key, json: &[u8]) {
+        let Ok(service) = serde_json::from_slice::<Value>(json) else {
+            return;
+        };
+        if let Some(taken) = self.0.lock().expect("no holder panics").as_mut() {
+            taken.release(key);
+            taken.note(key, &service);
+        }
     }
 
     /// Takes back what a deleted Service had.
@@ -103,7 +138,14 @@ impl Taken {
         self.ports.retain(|_, holder| holder != key);
     }
 
-    fn give_address(&mut self, key: &Key, service: &mut Value, random: u64, problems: &mut Problems) {
+    fn give_address(
+        &mut self,
+        key: &Key,
+        service: &mut Value,
+        random: u64,
+        grant: &mut Grant,
+        problems: &mut Problems,
+    ) {
         if service["spec"]["type"] == "ExternalName" {
             return;
         }
@@ -119,10 +161,11 @@ impl Taken {
                     return;
                 };
                 self.addresses.insert(free, key.clone());
+                grant.addresses.push(free);
                 Ipv4Addr::from(free).to_string()
             }
             text => match address(&service["spec"]["clusterIP"]) {
-                Some(address) if self.addresses.contains_key(&address) => {
+                Some(address) if self.addresses.get(&address).is_some_and(|holder| holder != key) => {
                     problems.invalid(
                         "spec.clusterIPs",
                         &Value::from(vec![text]),
@@ -131,7 +174,9 @@ impl Taken {
                     return;
                 }
                 Some(address) => {
-                    self.addresses.insert(address, key.clone());
+                    if self.addresses.insert(address, key.clone()).is_none() {
+                        grant.addresses.push(address);
+                    }
                     text.to_owned()
                 }
                 None => {
@@ -160,7 +205,14 @@ impl Taken {
         })
     }
 
-    fn give_ports(&mut self, key: &Key, service: &mut Value, random: u64, problems: &mut Problems) {
+    fn give_ports(
+        &mut self,
+        key: &Key,
+        service: &mut Value,
+        random: u64,
+        grant: &mut Grant,
+        problems: &mut Problems,
+    ) {
         let nodes = match service["spec"]["type"].as_str() {
             Some("NodePort") => true,
             Some("LoadBalancer") => service["spec"]["allocateLoadBalancerNodePorts"] != false,
@@ -193,7 +245,9 @@ impl Taken {
             };
             match given {
                 Some(number) => {
-                    self.ports.insert(number, key.clone());
+                    if self.ports.insert(number, key.clone()).is_none() {
+                        grant.ports.push(number);
+                    }
                     port["nodePort"] = Value::from(number);
                 }
                 None => problems.invalid(path, &Value::from(wanted), "no port is free"),
@@ -229,9 +283,9 @@ mod tests {
         let give = |taken: &mut Taken, name: &str, spec: Value| {
             let mut service = json!({"spec": spec});
             let mut problems = Problems::default();
-            taken.release(&key(name));
-            taken.give_address(&key(name), &mut service, 7, &mut problems);
-            taken.give_ports(&key(name), &mut service, 7, &mut problems);
+            let mut grant = Grant::default();
+            taken.give_address(&key(name), &mut service, 7, &mut grant, &mut problems);
+            taken.give_ports(&key(name), &mut service, 7, &mut grant, &mut problems);
             (service, problems.into_causes().len())
         };
         let (first, _) = give(

@@ -39,7 +39,7 @@ pub(crate) fn take(registry: &Registry, definition: &Object) {
     let served = serde_json::from_slice::<Value>(&definition.json)
         .map(|definition| custom::served(&definition))
         .unwrap_or_default();
-    registry.set_custom(&definition.key.name, served);
+    registry.set_custom(&definition.key.name, definition.revision, served);
 }
 
 /// Lets a definition that is being deleted go, if it can: deletes its objects, and removes it once there is none.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use machinery::ApiError;
 use machinery::openapi::{CustomKind, path_of, v2, v3, v3_index};
+use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 
 use crate::body::Body;
@@ -26,6 +26,10 @@ pub(crate) fn answer(
     let snapshot = server.registry.snapshot();
     let headers = &request.headers;
     match segments {
+        ["v2"] if only_protobuf(headers) => Err(ApiError::new(
+            Reason::NotAcceptable,
+            "only the following media types are accepted: application/json",
+        )),
         ["v2"] => Ok(tagged(headers, "application/json", &version_two(&snapshot))),
         ["v3"] => {
             let index = index(server, &snapshot);
@@ -50,6 +54,15 @@ pub(crate) fn answer(
         }
         _ => Err(error::no_such_path()),
     }
+}
+
+/// Whether a client takes OpenAPI's own protobuf form and no other.
+fn only_protobuf(headers: &http::HeaderMap) -> bool {
+    let accept = headers
+        .get(http::header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    accept.contains("proto-openapi") && !accept.contains("json") && !accept.contains("*/*")
 }
 
 /// Every group and version, with its document's address. The hash changes with the group's definitions.

@@ -14,7 +14,7 @@ use machinery::ApiError;
 use serde_json::Value;
 use source::{Change, Key, Object, ObjectSource, Write};
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, Grant};
 use crate::authn::{Authenticator, Gate};
 use crate::authz::{Authorizer, check_binding, check_role};
 use crate::body::{Body, BoxError};
@@ -87,7 +87,7 @@ pub struct ApiServer {
     pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
     health: Health,
-    addresses: Addresses,
+    pub(crate) addresses: Addresses,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
 }
 
@@ -224,20 +224,30 @@ impl ApiServer {
         let deleted = matches!(write.change, Change::Delete);
         let object = self.config.source.write(write).await?;
         let resource = &object.key.resource;
+        // The write has happened: what is left to do for definitions is healed by their controller if it fails here.
+        let mut cleaned = Ok(());
         if resource.as_str() == definitions::DEFINITIONS {
             if deleted {
-                self.registry.set_custom(&object.key.name, Vec::new());
+                self.registry
+                    .set_custom(&object.key.name, object.revision, Vec::new());
             } else {
                 definitions::take(&self.registry, &object);
                 if object.head.deleting {
-                    definitions::clean_up(self, &object.key.name).await?;
+                    cleaned = definitions::clean_up(self, &object.key.name).await;
                 }
             }
-        } else if deleted && resource.as_str() == "services" {
-            self.addresses.release(&object.key);
+        } else if resource.as_str() == "services" {
+            if deleted {
+                self.addresses.release(&object.key);
+            } else {
+                self.addresses.stored(&object.key, &object.json);
+            }
         } else if deleted && self.registry.snapshot().is_terminating(resource) {
             let (group, plural) = resource.as_str().split_once('/').unwrap_or_default();
-            definitions::clean_up(self, &format!("{plural}.{group}")).await?;
+            cleaned = definitions::clean_up(self, &format!("{plural}.{group}")).await;
+        }
+        if let Err(error) = cleaned {
+            tracing::warn!(%error, key = %object.key, "a definition's objects could not all be cleared up");
         }
         Ok(object)
     }
@@ -250,18 +260,17 @@ impl ApiServer {
         user: &UserInfo,
         old: Option<&Value>,
         object: &mut Value,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Grant, ApiError> {
         match served.storage.as_str() {
             definitions::DEFINITIONS => {
                 let now = handlers::timestamp(self.env().now());
                 registry::custom::settle(object, &self.registry.snapshot(), &now);
-                Ok(())
             }
             "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => {
-                check_role(self.gate.authorizer(), user, &served.plural, old, object).await
+                check_role(self.gate.authorizer(), user, &served.plural, old, object).await?;
             }
             "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
-                check_binding(self.gate.authorizer(), user, &served.plural, old, object).await
+                check_binding(self.gate.authorizer(), user, &served.plural, old, object).await?;
             }
             "services" => {
                 let metadata = &object["metadata"];
@@ -269,14 +278,20 @@ impl ApiServer {
                 let key = Key::new(&served.storage, text("namespace"), text("name"));
                 let mut problems = Problems::default();
                 let random = self.env().random_u64();
-                self.addresses
+                let grant = self
+                    .addresses
                     .allocate(self.source().as_ref(), &key, object, random, &mut problems)
                     .await
                     .map_err(error::of_source)?;
-                handlers::verdict(served, object, problems)
+                if let Err(error) = handlers::verdict(served, object, problems) {
+                    self.addresses.give_back(&key, grant);
+                    return Err(error);
+                }
+                return Ok(grant);
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(Grant::default())
     }
 
     /// Serves connections over TLS until `shutdown`, then lets running answers end.

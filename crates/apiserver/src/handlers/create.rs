@@ -87,20 +87,26 @@ pub(super) async fn create_object(
         }
         prepare(call, &mut object);
         validate(call, &object)?;
-        call.server.settle(&served, call.user, None, &mut object).await?;
+        let grant = call.server.settle(&served, call.user, None, &mut object).await?;
         let name = text(&object, "name");
+        let key = Key::new(&served.storage, call.namespace(), &name);
         if call.dry_run {
+            call.server.addresses.give_back(&key, grant);
             return dry_create(call, &name, object).await;
         }
         let write = Write {
-            key: Key::new(&served.storage, call.namespace(), &name),
+            key: key.clone(),
             expect: Expect::Absent,
             change: Change::Put(object::draft(&served, &update::to_storage(&served, &object))),
         };
-        match call.server.write(write).await {
+        let error = match call.server.write(write).await {
             Ok(stored) => return Ok(Outcome::Stored(stored)),
-            Err(Error::AlreadyExists(_)) if generated && attempt < NAME_ATTEMPTS => {}
-            Err(Error::AlreadyExists(_)) if generated => {
+            Err(error) => error,
+        };
+        call.server.addresses.give_back(&key, grant);
+        match error {
+            Error::AlreadyExists(_) if generated && attempt < NAME_ATTEMPTS => {}
+            Error::AlreadyExists(_) if generated => {
                 let mut error = ApiError::already_exists(&served.group, &served.plural, &name);
                 error.message = format!(
                     "{}, the server was not able to generate a unique name for the object",
@@ -108,7 +114,7 @@ pub(super) async fn create_object(
                 );
                 return Err(error);
             }
-            Err(error) => return Err(error::of_object(&served, &name, error)),
+            error => return Err(error::of_object(&served, &name, error)),
         }
     }
     Err(ApiError::internal("no name could be made"))

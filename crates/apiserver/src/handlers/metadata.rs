@@ -11,9 +11,29 @@ use crate::registry::Served;
 /// All annotations of an object together may have this many bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1_024;
 
+/// Objects may not nest deeper: what is stored must be readable again.
+const DEPTH_LIMIT: usize = 120;
+
+/// Whether a value nests deeper than so many levels.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else {
+        return value.is_object() || value.is_array();
+    };
+    match (value.as_object(), value.as_array()) {
+        (Some(map), _) => map.values().any(|value| is_deeper(value, levels)),
+        (None, Some(list)) => list.iter().any(|value| is_deeper(value, levels)),
+        (None, None) => false,
+    }
+}
+
 /// A body's object: checks that it is one of the resource, and fills in what its path says.
 pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
     let served = &call.served;
+    if is_deeper(object, DEPTH_LIMIT) {
+        return Err(ApiError::bad_request(format!(
+            "the object nests deeper than {DEPTH_LIMIT} levels"
+        )));
+    }
     check_kind(served, object)?;
     let map = object.as_object_mut().expect("checked to be an object");
     let metadata = map.entry("metadata").or_insert(Value::Null);

@@ -37,6 +37,9 @@ use crate::user::UserInfo;
 /// Larger bodies are refused.
 pub(crate) const BODY_LIMIT: usize = 3 * 1_024 * 1_024;
 
+/// Slower bodies are refused.
+const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// How messages about unknown and repeated fields begin.
 const STRICT: &str = "strict decoding error";
 
@@ -173,9 +176,19 @@ pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Reads a whole body.
+/// Reads a whole body, in a time in which any honest client sends one.
 pub(crate) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    body.read(BODY_LIMIT).await.map_err(|error| match error {
+    let read = tokio::time::timeout(BODY_TIMEOUT, body.read(BODY_LIMIT)).await;
+    let read = read.map_err(|_| {
+        ApiError::new(
+            Reason::Timeout,
+            format!(
+                "Timeout: the body did not arrive within {} s",
+                BODY_TIMEOUT.as_secs()
+            ),
+        )
+    })?;
+    read.map_err(|error| match error {
         ReadError::TooLarge(limit) => ApiError::new(
             Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {limit}"),

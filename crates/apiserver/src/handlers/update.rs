@@ -94,10 +94,15 @@ pub(super) async fn change(
         if tracked == Tracked::ByDifference {
             track(call, Some(&old), &mut new, part);
         }
-        call.server
+        let grant = call
+            .server
             .settle(&served, call.user, Some(&old), &mut new)
             .await?;
-        match store(call, &stored, &old, new).await {
+        let outcome = store(call, &stored, &old, new).await;
+        if call.dry_run || outcome.is_err() {
+            call.server.addresses.give_back(&stored.key, grant);
+        }
+        match outcome {
             Err(Error::Conflict { .. }) if retry && attempt < ATTEMPTS => {}
             Err(error) => return Err(error::of_object(&served, &name, error)),
             Ok(outcome) => return Ok(outcome),

@@ -329,7 +329,7 @@ mod tests {
         let served = served(&first);
         assert_eq!(served.len(), 2);
         assert!(served[1].custom.as_ref().unwrap().deprecation.is_some());
-        registry.set_custom("widgets.example.com", served);
+        registry.set_custom("widgets.example.com", source::Revision(1), served);
         assert!(registry.snapshot().find("example.com", "v1", "widgets").is_some());
 
         let mut second = definition("wheels", "Wheel", "w");

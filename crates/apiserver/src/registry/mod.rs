@@ -14,6 +14,7 @@ use machinery::resource::join_api_version;
 use machinery::schema::Schema;
 use serde_json::Value;
 use smol_str::SmolStr;
+use source::Revision;
 
 use crate::strategy::Strategy;
 use custom::CustomColumn;
@@ -242,7 +243,8 @@ pub(crate) fn version_rank(version: &str) -> (u8, u64, u64, std::cmp::Reverse<St
 #[derive(Debug)]
 pub(crate) struct Registry {
     builtin: Vec<Arc<Served>>,
-    custom: RwLock<BTreeMap<String, Vec<Arc<Served>>>>,
+    /// By definition: at which revision it was seen last, and what it serves (nothing, if it is gone).
+    custom: RwLock<BTreeMap<String, (Revision, Vec<Arc<Served>>)>>,
     current: RwLock<Arc<Snapshot>>,
 }
 
@@ -263,20 +265,17 @@ impl Registry {
         self.current.read().expect("no holder panics").clone()
     }
 
-    /// Sets what a definition serves: nothing, if it is gone or not accepted.
-    pub(crate) fn set_custom(&self, definition: &str, served: Vec<Served>) {
+    /// Sets what a definition serves as of a revision: nothing, if it is gone or not accepted. What is older than
+    /// known already is left aside.
+    pub(crate) fn set_custom(&self, definition: &str, revision: Revision, served: Vec<Served>) {
         let mut custom = self.custom.write().expect("no holder panics");
-        if served.is_empty() {
-            custom.remove(definition);
-        } else {
-            custom.insert(definition.to_owned(), served.into_iter().map(Arc::new).collect());
+        if custom.get(definition).is_some_and(|(known, _)| *known > revision) {
+            return;
         }
-        let all = self
-            .builtin
-            .iter()
-            .chain(custom.values().flatten())
-            .cloned()
-            .collect();
+        let served = served.into_iter().map(Arc::new).collect();
+        custom.insert(definition.to_owned(), (revision, served));
+        let defined = custom.values().flat_map(|(_, served)| served);
+        let all = self.builtin.iter().chain(defined).cloned().collect();
         *self.current.write().expect("no holder panics") = Arc::new(Snapshot::new(all));
     }
 }

@@ -139,6 +139,11 @@ async fn services_share_no_address() {
     let mut taken = service("c");
     taken["spec"]["clusterIP"] = json!(address(&first));
     it.post(uri, taken.clone()).await.expect(422);
+    it.post(uri, service("a")).await.expect(409);
+    it.post(&format!("{uri}?dryRun=All"), service("dry"))
+        .await
+        .expect(201);
+    it.post(uri, taken.clone()).await.expect(422);
     let gone = it.delete(&format!("{uri}/a")).await.expect(200);
     assert_eq!(gone["kind"], "Service", "services answer with themselves");
     it.post(uri, taken).await.expect(201);

@@ -94,6 +94,23 @@ async fn bad_creates_are_refused_with_a_status() {
         "RequestEntityTooLarge",
         "limit",
     );
+    let deep = format!(
+        "kind: ConfigMap\nmetadata: {{name: deep}}\ndata: {}{}",
+        "[".repeat(125),
+        "]".repeat(125)
+    );
+    check(
+        it.send(
+            "POST",
+            MAPS,
+            &[("content-type", "application/yaml")],
+            deep.into_bytes(),
+        )
+        .await
+        .expect(400),
+        "BadRequest",
+        "nests deeper",
+    );
     let twice = br#"{"kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1","a":"2"}}"#;
     check(
         it.send(
