@@ -54,7 +54,8 @@ fn candidates(discovery: &Discovery) -> impl Iterator<Item = &Discovered> {
     })
 }
 
-/// The resource of a typed type.
+/// The resource of a typed type. The word is looked up among everything that the hub serves, because the shadow
+/// group names no short names (kubectl would warn of them); what is found there is then addressed as a template.
 pub(crate) fn by_word(discovery: &Discovery, word: &str) -> Result<ApiResource, Error> {
     let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
     let name = name.to_lowercase();
@@ -62,14 +63,16 @@ pub(crate) fn by_word(discovery: &Discovery, word: &str) -> Result<ApiResource, 
         let resource = &candidate.resource;
         let by_name = resource.plural == name
             || resource.kind.to_lowercase() == name
-            || candidate.short_names.iter().any(|short| *short == name);
-        // A template's own group is not part of its address: only the fleet's own kinds can be told by group.
-        by_name && group.is_none_or(|group| resource.group == SHADOW || resource.group == group)
+            || candidate.short_names.contains(&name);
+        by_name && group.is_none_or(|group| resource.group == group)
     };
-    candidates(discovery)
-        .find(fits)
-        .map(|found| found.resource.clone())
-        .ok_or_else(|| Error::UnknownType(word.to_owned()))
+    let found = discovery.resources.iter().find(fits).map(|found| &found.resource);
+    let template = |kind: &ApiResource| {
+        candidates(discovery)
+            .map(|candidate| &candidate.resource)
+            .find(|resource| resource.plural == kind.plural && resource.kind == kind.kind)
+    };
+    found.and_then(template).cloned().ok_or_else(|| Error::UnknownType(word.to_owned()))
 }
 
 /// The resource of an object's kind.
@@ -125,7 +128,7 @@ mod tests {
         Discovery {
             resources: vec![
                 discovered(ApiResource::namespaced("apps", "v1", "deployments", "Deployment"), "deploy"),
-                discovered(ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment"), "deploy"),
+                discovered(ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment"), ""),
                 discovered(api::apps::SUBSCRIPTIONS, "subs"),
             ],
             failed: Vec::new(),

@@ -18,7 +18,9 @@ use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
 use crate::commands;
 use crate::world::{name, namespace, pod_ready, text};
@@ -153,7 +155,11 @@ async fn converse(
         output.code
     };
     socket.send(frame(STATUS, outcome(code).to_string().as_bytes())).await?;
-    socket.close(None).await
+    let done = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+    socket.close(Some(done)).await?;
+    // kubectl reads until the close is answered: the connection must not end before.
+    while let Some(Ok(_)) = socket.next().await {}
+    Ok(())
 }
 
 async fn echo_input(socket: &mut Socket) -> Result<(), tokio_tungstenite::tungstenite::Error> {

@@ -87,6 +87,7 @@ impl Default for ChildOptions {
 pub fn child(options: &ChildOptions) -> Vec<Value> {
     const DEPLOYER: &str = "clusternet:app-deployer";
     const OBSERVER: &str = "clusternet:agent";
+    const VISITOR: &str = "clusternet:visitor";
     let deployer = options
         .allow
         .iter()
@@ -120,6 +121,16 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
                 health,
             ],
         ),
+        // What a person wants who comes through the hub; whoever may make pods could do all of it anyway.
+        cluster_role(
+            VISITOR,
+            vec![
+                rule(&["", "events.k8s.io"], &["nodes", "events"], READ),
+                rule(&[""], &["pods/log", "pods/status"], &["get"]),
+                rule(&[""], &["pods/exec", "pods/attach", "pods/portforward"], &["get", "create"]),
+            ],
+        ),
+        cluster_binding("clusternet:parent-visits", VISITOR, vec![account_subject(APP_DEPLOYER)]),
         cluster_binding("clusternet:agent-deploys", DEPLOYER, vec![account_subject(AGENT)]),
         cluster_binding(
             "clusternet:parent-deploys",
