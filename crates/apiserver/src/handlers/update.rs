@@ -311,7 +311,7 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
     metadata::validate(served, new, &mut problems);
     metadata::no_new_finalizers(new, old, &mut problems);
     if let Some(schema) = &served.schema {
-        problems.extend(schema.get().validate(new));
+        problems.extend(schema.get().validate_update(new, old));
     }
     if part == Part::Main {
         (served.strategy.validate)(new, &mut problems);
