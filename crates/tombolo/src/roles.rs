@@ -1,5 +1,6 @@
 //! One role against a cluster: from flags to its checked configuration.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use assembly::HttpsParent;
 use clock::Env;
 use kubeio::{Client, ElectorConfig};
 use runtime::CancellationToken;
+use tokio::net::TcpListener;
 
-use crate::cli::{AgentArgs, ControllersArgs, RoleArgs, SchedulerArgs};
+use crate::cli::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
 
 /// The cluster that a role works on.
 async fn client(role: &RoleArgs) -> anyhow::Result<Client> {
@@ -36,6 +38,16 @@ fn identity(env: &Env) -> String {
 fn election(role: &RoleArgs, lease: &str, env: &Env) -> Option<ElectorConfig> {
     role.leader_elect
         .then(|| ElectorConfig::new(names::SYSTEM_NAMESPACE, lease, identity(env)))
+}
+
+pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let address = SocketAddr::from((args.bind_address, args.secure_port));
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))?;
+    let mut config = ::hub::ServeConfig::default();
+    config.hub.reserved_namespace = args.reserved_namespace;
+    Ok(::hub::serve(config, client(&args.role).await?, listener, Env::system(), shutdown).await?)
 }
 
 pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {

@@ -168,7 +168,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Crds => Ok(commands::crds(out)?),
         Command::Sim(_) => unreachable!("it was run before there was a runtime"),
-        Command::Hub(_) => Err(anyhow::anyhow!("not wired yet").into()),
+        Command::Hub(args) => Ok(roles::hub(args, on_signal()?).await?),
         Command::Scheduler(args) => Ok(roles::scheduler(args, on_signal()?).await?),
         Command::Controllers(args) => Ok(roles::controllers(args, on_signal()?).await?),
         Command::Agent(args) => Ok(roles::agent(args, on_signal()?).await?),

@@ -7,7 +7,7 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, Output, ScaleArgs,
+    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, ScaleArgs,
     WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
