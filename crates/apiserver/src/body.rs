@@ -177,8 +177,10 @@ mod tests {
     #[tokio::test]
     async fn reads_up_to_its_limit() {
         let chunks = |sizes: &[usize]| {
-            let chunks: Vec<Result<Bytes, BoxError>> =
-                sizes.iter().map(|size| Ok(Bytes::from(vec![b'x'; *size]))).collect();
+            let chunks: Vec<Result<Bytes, BoxError>> = sizes
+                .iter()
+                .map(|size| Ok(Bytes::from(vec![b'x'; *size])))
+                .collect();
             Body::from_stream(futures::stream::iter(chunks))
         };
         assert_eq!(Body::empty().read(0).await.unwrap().len(), 0);

@@ -143,7 +143,11 @@ mod tests {
         check("GET", "/api/v1/pods?watch=0", "list /v1 pods ns= name= rest=");
         check("GET", "/api/v1/watch/pods", "watch /v1 pods ns= name= rest=");
         check("GET", "/api/v1/namespaces", "list /v1 namespaces ns= name= rest=");
-        check("GET", "/api/v1/namespaces/a", "get /v1 namespaces ns=a name=a rest=");
+        check(
+            "GET",
+            "/api/v1/namespaces/a",
+            "get /v1 namespaces ns=a name=a rest=",
+        );
         check(
             "PUT",
             "/api/v1/namespaces/a/finalize",
@@ -169,10 +173,6 @@ mod tests {
             "/api/v1/namespaces/a/pods/b/proxy/x/y%20z",
             "get /v1 pods/proxy ns=a name=b rest=x/y z",
         );
-        check(
-            "OPTIONS",
-            "/api/v1/pods/x",
-            " /v1 pods ns= name=x rest=",
-        );
+        check("OPTIONS", "/api/v1/pods/x", " /v1 pods ns= name=x rest=");
     }
 }

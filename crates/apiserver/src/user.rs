@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
 
@@ -70,13 +71,13 @@ impl UserInfo {
     }
 }
 
-/// The other end of a connection.
+/// The other end of a connection. Cheap to clone: every request has its own.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     /// Its address, `None` for in-process callers.
     pub address: Option<SocketAddr>,
     /// The certificates it presented, its own first; proof of possession is done, trust is not yet decided.
-    pub certificates: Vec<CertificateDer<'static>>,
+    pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
 /// Where a request comes from.

@@ -104,17 +104,17 @@ pub(super) async fn create_object(
             Err(error) => error,
         };
         call.server.addresses.give_back(&key, grant);
-        match error {
-            Error::AlreadyExists(_) if generated && attempt < NAME_ATTEMPTS => {}
-            Error::AlreadyExists(_) if generated => {
-                let mut error = ApiError::already_exists(&served.group, &served.plural, &name);
-                error.message = format!(
-                    "{}, the server was not able to generate a unique name for the object",
-                    error.message
-                );
-                return Err(error);
-            }
-            error => return Err(error::of_object(&served, &name, error)),
+        let taken = generated && matches!(error, Error::AlreadyExists(_));
+        if !taken {
+            return Err(error::of_object(&served, &name, error));
+        }
+        if attempt >= NAME_ATTEMPTS {
+            let mut error = ApiError::already_exists(&served.group, &served.plural, &name);
+            error.message = format!(
+                "{}, the server was not able to generate a unique name for the object",
+                error.message
+            );
+            return Err(error);
         }
     }
     Err(ApiError::internal("no name could be made"))

@@ -109,12 +109,13 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         }
         Err(other) => return Err(error::of_source(other)),
     };
+    let lifetime = timeout(call)?;
     let now = Instant::now();
-    let state = Feed {
+    let feed = Feed {
         watch,
         framer,
         selection,
-        deadline: Box::pin(tokio::time::sleep_until(now + timeout(call)?)),
+        deadline: Box::pin(tokio::time::sleep_until(now + lifetime)),
         bookmark: bookmarks.then(|| Box::pin(tokio::time::sleep_until(now + BOOKMARK_EVERY))),
         told: from,
         sent: call
@@ -126,10 +127,15 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
             .metrics
             .long_running(&call.served.group, &call.served.plural),
     };
+    Ok(stream_of(call, first, feed))
+}
+
+/// An answer that goes on: the first frames, then those of a feed.
+fn stream_of(call: &Call<'_>, first: Vec<Bytes>, feed: Feed) -> Response<Body> {
     let head = stream::iter(first.into_iter().map(Ok::<Bytes, BoxError>));
-    let tail = stream::unfold(state, |mut state| async move {
-        let frames = state.next().await?;
-        Some((Ok::<Bytes, BoxError>(frames), state))
+    let tail = stream::unfold(feed, |mut feed| async move {
+        let frames = feed.next().await?;
+        Some((Ok::<Bytes, BoxError>(frames), feed))
     });
     let mut response = Response::new(Body::from_stream(head.chain(tail)));
     *response.status_mut() = StatusCode::OK;
@@ -142,7 +148,7 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         header::CACHE_CONTROL,
         HeaderValue::from_static("no-cache, private"),
     );
-    Ok(response)
+    response
 }
 
 fn send_initial_events(call: &Call<'_>, bookmarks: bool) -> Result<Option<bool>, ApiError> {

@@ -239,12 +239,15 @@ pub(crate) fn version_rank(version: &str) -> (u8, u64, u64, std::cmp::Reverse<St
     (stage, major, minor, std::cmp::Reverse(version.to_owned()))
 }
 
+/// What a definition serves, as of a revision.
+type Defined = (Revision, Vec<Arc<Served>>);
+
 /// The current snapshot, and the custom resources in it.
 #[derive(Debug)]
 pub(crate) struct Registry {
     builtin: Vec<Arc<Served>>,
     /// By definition: at which revision it was seen last, and what it serves (nothing, if it is gone).
-    custom: RwLock<BTreeMap<String, (Revision, Vec<Arc<Served>>)>>,
+    custom: RwLock<BTreeMap<String, Defined>>,
     current: RwLock<Arc<Snapshot>>,
 }
 
