@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     LoseAnswers { member: usize, per_mille: usize, lasts: Duration },
     /// A role's own cluster does what it asks, and the answer is lost.
     LoseNearAnswers { role: usize, per_mille: usize, lasts: Duration },
+    /// All connections of a role to its own cluster are reset, its watches too.
+    ResetNear { role: usize },
     /// A control plane dies, in the middle of a disk step if there is one soon.
     Crash { cluster: usize, after_steps: u64, death: Death, lasts: Duration },
     /// A role dies at one of its writes.
@@ -77,7 +79,7 @@ pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Span<
 }
 
 fn choose(random: &mut SplitMix, roles: usize) -> Fault {
-    let kind = random.below(13);
+    let kind = random.below(14);
     let member = random.below(MEMBERS);
     let lasts = Duration::from_millis(random.below(40_000) as u64 + 100);
     match kind {
@@ -98,6 +100,7 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
         },
         9 => Fault::FullDisk { cluster: random.below(MEMBERS + 1), lasts: lasts / 2 },
         10 => Fault::DeleteInMember { member },
+        12 => Fault::ResetNear { role: random.below(roles) },
         11 => Fault::LoseNearAnswers {
             role: random.below(roles), per_mille: 50 + random.below(400), lasts: lasts / 2,
         },
@@ -114,6 +117,7 @@ impl fmt::Display for Fault {
             Self::LoseAnswers { per_mille, lasts, .. } => {
                 write!(f, "{per_mille} of 1000 answers of the parent get lost for {lasts:?}")
             }
+            Self::ResetNear { .. } => f.write_str("a role's connections are reset"),
             Self::LoseNearAnswers { per_mille, lasts, .. } => {
                 write!(f, "{per_mille} of 1000 answers to a role get lost for {lasts:?}")
             }
@@ -185,6 +189,11 @@ impl Fault {
                 tokio::time::sleep(lasts).await;
                 role.link.lose(0);
             }
+            Self::ResetNear { role } => {
+                let role = &fleet.roles[role];
+                fleet.trace.fault(&role.cluster, &format!("{}: {self}", role.name));
+                role.link.reset();
+            }
             Self::Crash { cluster: index, after_steps, death, lasts } => {
                 crash(fleet, cluster(index), &self, after_steps, death, lasts).await;
             }
@@ -207,6 +216,7 @@ impl Fault {
                 let client = cluster.administrator();
                 let options = kubeio::DeleteOptions::background();
                 let deployments = &api::kubernetes::DEPLOYMENTS;
+                fleet.trace.excuse(cluster.name());
                 if client.delete(deployments, Some("web"), "nginx", &options).await.is_ok() {
                     tell(cluster.name());
                 }

@@ -124,6 +124,7 @@ impl Recorded {
         drop(promises);
         let text = format!("{what} {key} r{} {:016x}", object.revision, short_hash(&object.json));
         self.trace.line(&self.cluster, &text);
+        self.trace.written(&self.cluster, key, what, &object.json);
     }
 }
 
@@ -182,5 +183,40 @@ impl ObjectSource for Recorded {
             }
             outcome
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use source::Resource;
+    use store::{Mode, Options};
+
+    use super::*;
+
+    fn promises(objects: &[(&str, Option<u64>)], newest: u64, in_doubt: Option<&str>) -> Promises {
+        let key = |name: &str| Key::new(&Resource::new("", "configmaps"), "default", name);
+        Promises {
+            objects: objects.iter().map(|(name, revision)| (key(name), revision.map(Revision))).collect(),
+            newest: Revision(newest),
+            in_doubt: in_doubt.map(key),
+            writes: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_forgot_is_found_out() {
+        let store = Store::open(Arc::new(SimDisk::new(1)), Options::default(), Mode::Inline).unwrap();
+        let now = store.revision().0;
+        for (objects, newest, in_doubt, broken) in [
+            (&[][..], now, None, 0),
+            (&[("gone", None)], now, None, 0),
+            (&[("lost", Some(now))], now, None, 1),
+            (&[("doubtful", Some(now))], now, Some("doubtful"), 0),
+            (&[("lost", Some(now)), ("doubtful", Some(now))], now, Some("doubtful"), 1),
+            (&[], now + 1, None, 1),
+        ] {
+            let found = promises(objects, newest, in_doubt).check(&store).await;
+            assert_eq!(found.len(), broken, "{found:?}");
+        }
     }
 }

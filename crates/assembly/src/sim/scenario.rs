@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, apps, clusters, kubernetes, names};
+use api::{annotations, apps, clusters, kubernetes, labels, names};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clock::SplitMix;
@@ -46,33 +46,39 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
     let admin = fleet.parent.administrator();
     let run = Run { fleet, trace, admin };
 
+    let shape = if random.coin() { Shape::Replicated } else { Shape::Divided };
+    run.trace.line("-", &format!("{shape:?}"));
     // Registration begins at once, the Subscription follows.
     let (prepare, send) = (moment(&mut random, 5_000), moment(&mut random, 20_000));
     let span = Span { whole: Duration::from_secs(60), busy: &[Duration::ZERO, prepare + send, prepare + send] };
     let faults = run.faults(&mut random, config.faults, span);
     tokio::time::sleep(prepare).await;
-    for object in templates(2) {
+    for object in templates(shape.whole(2)) {
         run.create(&shadow(&object), namespace(&object), &object).await?;
     }
     tokio::time::sleep(send).await;
-    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription()).await?;
+    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription(shape)).await?;
+    run.trace.must_stay(true);
     run.trace.line("-", "subscription created");
     run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2))).await?;
+    run.trace.must_stay(true);
     run.quiet().await?;
 
     let (when, faults) = run.next_part(&mut random, config);
     tokio::time::sleep(when).await;
     run.persist("the template is changed", || async {
-        let patch = json!({"spec": {"replicas": 3}});
+        let patch = json!({"spec": {"replicas": shape.whole(3)}});
         let deployment = &templates(3)[2];
         run.admin.patch(&shadow(deployment), namespace(deployment), NAME, None, Patch::Merge, &patch).await.map(drop)
     })
     .await?;
     run.trace.line("-", "template changed");
     run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3))).await?;
+    run.trace.must_stay(true);
 
     let (when, faults) = run.next_part(&mut random, config);
     tokio::time::sleep(when).await;
+    run.trace.must_stay(false);
     run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
     run.trace.line("-", "subscription deleted");
     run.settle(faults, "everything is taken back", |run| Box::pin(run.remains())).await?;
@@ -101,6 +107,25 @@ struct Run<'a> {
     fleet: Arc<Fleet>,
     trace: &'a Trace,
     admin: Client,
+}
+
+/// How replicas come to clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Each cluster gets all.
+    Replicated,
+    /// Each cluster gets its share.
+    Divided,
+}
+
+impl Shape {
+    /// How many replicas the template has so that each cluster runs so many.
+    fn whole(self, each: i64) -> i64 {
+        match self {
+            Self::Replicated => each,
+            Self::Divided => each * MEMBERS as i64,
+        }
+    }
 }
 
 type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
@@ -260,11 +285,26 @@ impl Run<'_> {
                     format!("{what} of {name} does not say whose it is"),
                 );
                 if resource.kind == "Deployment" {
+                    let pods = client.list_all(&kubernetes::PODS, Some(NAMESPACE), &ListOptions::default()).await?;
+                    let running = pods.items.iter().filter(|pod| !meta::is_deleting(pod)).count();
+                    lacks(running as i64 == replicas, format!("{running} pods of {replicas} in {name}"));
                     let (wants, has) = (&live["spec"]["replicas"], &live["status"]["readyReplicas"]);
                     lacks(*wants == replicas && *has == replicas, format!("{name} runs {has}/{wants} of {replicas}"));
                 }
             }
         }
+        // Whatever was tried twice must not be there twice.
+        for (resource, wanted) in [
+            (&clusters::REGISTRATION_REQUESTS, MEMBERS),
+            (&apps::BASES, MEMBERS),
+            (&apps::DESCRIPTIONS, MEMBERS),
+        ] {
+            let found = self.all(&self.admin, resource).await?.len();
+            lacks(found == wanted, format!("{found} {} instead of {wanted}", resource.plural));
+        }
+        let namespaces = self.all(&self.admin, &kubernetes::NAMESPACES).await?;
+        let dedicated = namespaces.iter().filter(|found| meta::label(found, labels::CLUSTER_ID).is_some()).count();
+        lacks(dedicated == MEMBERS, format!("{dedicated} dedicated namespaces instead of {MEMBERS}"));
         for cluster in &managed {
             if let Err(problem) = self.reach_through_the_hub(cluster).await {
                 missing.push(format!("{} is not reached through the hub: {problem}", meta::name(cluster)));
@@ -308,6 +348,9 @@ impl Run<'_> {
             .map(|description| format!("{}.{}", meta::namespace(description), meta::name(description)))
             .collect();
         for member in &self.fleet.members {
+            if self.may_keep(member.cluster.name()) {
+                continue;
+            }
             let client = member.cluster.administrator();
             for resource in [&kubernetes::NAMESPACES, &kubernetes::SERVICES, &kubernetes::DEPLOYMENTS] {
                 for object in self.all(&client, resource).await? {
@@ -320,6 +363,12 @@ impl Run<'_> {
             }
         }
         Ok(strays)
+    }
+
+    /// By Clusternet's rule the parent deletes nothing in a cluster that is not ready, so that the Subscription can
+    /// go; what was there stays when the cluster comes back.
+    fn may_keep(&self, cluster: &str) -> bool {
+        self.trace.is_excused(cluster)
     }
 
     /// What is left of the Subscription after it was deleted.
@@ -335,6 +384,9 @@ impl Run<'_> {
         }
         for member in &self.fleet.members {
             let (name, client) = (member.cluster.name(), member.cluster.administrator());
+            if self.may_keep(name) {
+                continue;
+            }
             for object in templates(0) {
                 let resource = resource(&object);
                 if client.get_opt(&resource, namespace(&object), meta::name(&object)).await?.is_some() {
@@ -384,7 +436,7 @@ fn templates(replicas: i64) -> [Value; 3] {
     ]
 }
 
-fn subscription() -> Value {
+fn subscription(shape: Shape) -> Value {
     let feeds: Vec<Value> = templates(0)
         .iter()
         .map(|object| {
@@ -397,15 +449,20 @@ fn subscription() -> Value {
             feed
         })
         .collect();
-    json!({
+    let mut subscription = json!({
         "apiVersion": apps::SUBSCRIPTIONS.api_version(), "kind": "Subscription",
         "metadata": {"name": NAME, "namespace": "default"},
         "spec": {
             "schedulingStrategy": "Replication",
-            "subscribers": [{"clusterAffinity": {"matchLabels": {"demo": "nginx"}}}],
+            "subscribers": [{"clusterAffinity": {"matchLabels": {"demo": "nginx"}}, "weight": 1}],
             "feeds": feeds,
         },
-    })
+    });
+    if shape == Shape::Divided {
+        subscription["spec"]["schedulingStrategy"] = json!("Dividing");
+        subscription["spec"]["dividingScheduling"] = json!({"type": "Static"});
+    }
+    subscription
 }
 
 /// The kind of an object once more, where writing it makes a template.

@@ -1,11 +1,12 @@
 //! What happened in a run: every committed write and every fault, in order, and what was logged meanwhile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
+use source::Key;
 use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -13,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 /// How many log lines are kept for a failure's report.
-const LOG_LINES: usize = 40;
+const LOG_LINES: usize = 15;
 /// How many characters of each.
 const LOG_WIDTH: usize = 240;
 
@@ -32,6 +33,10 @@ struct Inner {
     violations: Vec<String>,
     /// While above zero, error events are expected.
     announced: u32,
+    /// Whether what the application consists of must stay.
+    stays: bool,
+    /// Where it need not.
+    excused: BTreeSet<String>,
 }
 
 impl Trace {
@@ -84,6 +89,48 @@ impl Trace {
     pub(crate) fn expect_no_errors(&self) {
         let mut inner = self.inner();
         inner.announced = inner.announced.saturating_sub(1);
+    }
+
+    /// From now on what the application consists of must stay everywhere, or need not.
+    pub(crate) fn must_stay(&self, stays: bool) {
+        let mut inner = self.inner();
+        inner.stays = stays;
+        inner.excused.clear();
+    }
+
+    /// From here (a cluster, or a namespace of the parent) the application may go: somebody deletes a part of it by
+    /// hand, or the cluster was not ready for a moment, which is reason enough to take everything away.
+    pub(crate) fn excuse(&self, place: &str) {
+        self.inner().excused.insert(place.to_owned());
+    }
+
+    /// Whether the application may go from here, or be left behind by a parent that had given the cluster up.
+    pub(crate) fn is_excused(&self, place: &str) -> bool {
+        self.inner().excused.contains(place)
+    }
+
+    /// Something was written in a cluster.
+    pub(crate) fn written(&self, cluster: &str, key: &Key, what: &str, json: &[u8]) {
+        const PARTS: [&str; 3] = ["namespaces", "services", "apps/deployments"];
+        const RECORDS: [&str; 3] = ["apps.clusternet.io/bases", "apps.clusternet.io/descriptions", CLUSTERS];
+        const CLUSTERS: &str = "clusters.clusternet.io/managedclusters";
+        let resource = key.resource.as_str();
+        let taint = api::reasons::TAINT_UNSCHEDULABLE.as_bytes();
+        if resource == CLUSTERS && json.windows(taint.len()).any(|part| part == taint) {
+            self.excuse(&key.name);
+            self.excuse(&key.namespace);
+        }
+        if what != "delete" {
+            return;
+        }
+        let (counts, place) = if cluster == "parent" {
+            (RECORDS.contains(&resource), key.namespace.as_str())
+        } else {
+            (PARTS.contains(&resource) && (key.name == "web" || key.namespace == "web"), cluster)
+        };
+        if counts && self.inner().stays && !self.is_excused(place) {
+            self.violation(format!("{key} of {cluster} was deleted though the Subscription is there"));
+        }
     }
 
     /// How many lines there are.
