@@ -83,6 +83,8 @@ impl Definition {
             .into_generator();
         let mut schema = schema(&mut generator).to_value();
         tidy(&mut schema, "");
+        // A real API server takes nothing more about metadata, not even a description.
+        schema["properties"]["metadata"] = json!({"type": "object"});
         let columns: Vec<Value> = columns.iter().map(column).collect();
         let mut names = json!({
             "kind": resource.kind,

@@ -24,6 +24,8 @@ fn main() -> ExitCode {
     }
     match run::run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if run::is_closed_pipe(&error.error) => ExitCode::SUCCESS,
         Err(error) => run::complain(&error.error, error.code),
     }
 }

@@ -49,6 +49,13 @@ impl From<assembly::Error> for Failure {
     }
 }
 
+/// Whether the output was closed by its reader, as `| head` does.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
 /// Says what failed and why, once.
 pub(crate) fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     // Where standard error is gone there is nobody to tell.
