@@ -9,6 +9,7 @@
 
 pub mod config;
 mod error;
+pub mod fuzz;
 pub mod proxy;
 mod respond;
 mod serve;
@@ -53,7 +54,7 @@ impl Hub {
     pub fn new(client: Client, env: Env, config: Config, shutdown: CancellationToken) -> Self {
         let config = Arc::new(config);
         let registry = Registry::new(env.clone(), config.tunnel.clone());
-        let clusters = proxy::Clusters::start(client.clone(), shutdown.clone());
+        let clusters = proxy::Clusters::start(client.clone());
         let proxy = Proxy::new(Arc::clone(&config), registry.clone(), clusters, shutdown.clone());
         let shadow = Shadow::new(client, env, Arc::clone(&config), shutdown.clone());
         Self {

@@ -100,7 +100,7 @@ where
     let connection =
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(io), service_fn(serve));
     // Broken connections are the other side's business.
-    let _: Result<_, _> = connection.with_upgrades().await;
+    drop(connection.with_upgrades().await);
 }
 
 impl Dialer for Servers {

@@ -156,7 +156,7 @@ where
     };
     let end = poll_fn(|context| driver.poll(context, &mut open)).await;
     // The peer may be gone: what the farewell meets is of no interest.
-    let _: Result<_, _> = tokio::time::timeout(CLOSE_DEADLINE, driver.socket.close(None)).await;
+    drop(tokio::time::timeout(CLOSE_DEADLINE, driver.socket.close(None)).await);
     end
 }
 

@@ -11,7 +11,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubeio::{Cache, CacheOptions, Client};
 use machinery::{ApiError, Reason};
-use runtime::CancellationToken;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -26,15 +25,18 @@ const READY_DEADLINE: Duration = Duration::from_secs(10);
 /// CAs that are kept.
 const MAX_CAS: usize = 4_096;
 
+/// CA bundles by namespace, with when they were read.
+type Cas = BTreeMap<String, (Instant, Arc<[u8]>)>;
+
 /// The clusters of the fleet.
 pub(crate) struct Clusters {
     client: Client,
     cache: Cache,
-    cas: Mutex<BTreeMap<String, (Instant, Arc<[u8]>)>>,
+    cas: Mutex<Cas>,
 }
 
 impl Clusters {
-    pub(crate) fn start(client: Client, _shutdown: CancellationToken) -> Self {
+    pub(crate) fn start(client: Client) -> Self {
         let options = CacheOptions {
             project,
             ..CacheOptions::default()
@@ -98,7 +100,7 @@ impl Clusters {
         Ok(ca)
     }
 
-    fn cas(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Instant, Arc<[u8]>)>> {
+    fn cas(&self) -> std::sync::MutexGuard<'_, Cas> {
         self.cas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use tunnel::Registry;
 
 pub(crate) use self::clusters::Clusters;
-use self::credentials::Credentials;
+pub(crate) use self::credentials::Credentials;
 use self::pool::Pool;
-use self::target::Target;
+pub(crate) use self::target::Target;
 use crate::Config;
 use crate::respond;
 

@@ -49,8 +49,10 @@ impl Configs {
 fn make(ca: &[u8], identity: Option<&Identity>) -> Result<ClientConfig, ApiError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca).flatten() {
-        // One certificate that is not understood does not spoil the bundle.
-        let _: Result<_, _> = roots.add(certificate);
+        if let Err(error) = roots.add(certificate) {
+            // One certificate that is not understood does not spoil the bundle.
+            tracing::debug!(%error, "a certificate of a cluster's CA bundle is left out");
+        }
     }
     if roots.is_empty() {
         return Err(respond::bad_gateway(

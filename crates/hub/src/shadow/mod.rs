@@ -25,7 +25,7 @@ use clock::Env;
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request, Response};
 use kubeio::Client;
-use machinery::{ApiError, ApiResource};
+use machinery::{ApiError, ApiResource, Reason};
 use runtime::CancellationToken;
 use serde_json::Value;
 
@@ -101,11 +101,14 @@ impl Call<'_> {
             return error;
         }
         let ApiResource { group, plural, .. } = &self.mirror.resource;
-        match error.reason {
-            machinery::Reason::NotFound => ApiError::not_found(group, plural, name),
-            machinery::Reason::AlreadyExists => ApiError::already_exists(group, plural, name),
-            machinery::Reason::Conflict => conflict(&self.mirror.resource, name),
-            _ => error.about(group, plural, name),
+        if error.reason == Reason::NotFound {
+            ApiError::not_found(group, plural, name)
+        } else if error.reason == Reason::AlreadyExists {
+            ApiError::already_exists(group, plural, name)
+        } else if error.reason == Reason::Conflict {
+            conflict(&self.mirror.resource, name)
+        } else {
+            error.about(group, plural, name)
         }
     }
 
@@ -242,7 +245,7 @@ impl GroupHandler for Shadow {
         Box::pin(async move {
             if !self.config.shadow_api {
                 let text = "the shadow API is switched off on this hub (feature gate ShadowAPI)";
-                return respond::error(&ApiError::new(machinery::Reason::ServiceUnavailable, text));
+                return respond::error(&ApiError::new(Reason::ServiceUnavailable, text));
             }
             match self.answer(&info, &user, request).await {
                 Ok(response) => response,

@@ -68,21 +68,19 @@ fn has_scale(call: &Call<'_>) -> Result<(), ApiError> {
 }
 
 fn replicas(scale: &Value) -> Result<u32, ApiError> {
-    match &scale["spec"]["replicas"] {
-        Value::Null => Ok(0),
-        value => value
-            .as_u64()
-            .and_then(|count| u32::try_from(count).ok())
-            .filter(|count| *count <= 0x7fff_ffff)
-            .ok_or_else(|| {
-                let cause = machinery::Cause {
-                    reason: "FieldValueInvalid".to_owned(),
-                    message: format!("Invalid value: {value}: must be greater than or equal to 0"),
-                    field: "spec.replicas".to_owned(),
-                };
-                ApiError::invalid("autoscaling", "Scale", meta::name(scale), vec![cause])
-            }),
+    let value = &scale["spec"]["replicas"];
+    if value.is_null() {
+        return Ok(0);
     }
+    let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+    count.filter(|count| *count <= 0x7fff_ffff).ok_or_else(|| {
+        let cause = machinery::Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: {value}: must be greater than or equal to 0"),
+            field: "spec.replicas".to_owned(),
+        };
+        ApiError::invalid("autoscaling", "Scale", meta::name(scale), vec![cause])
+    })
 }
 
 fn to_scale(object: &Value) -> Value {

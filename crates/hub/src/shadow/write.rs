@@ -282,19 +282,16 @@ fn restore(mut tried: Value, object: &Value, resource: &ApiResource) -> Value {
 }
 
 /// An error about the trial, as one about the template.
-fn own_words(error: ApiError, resource: &ApiResource, name: &str) -> ApiError {
-    match error.reason {
-        Reason::Forbidden => {
-            let mut error = error;
-            error.message = format!(
-                "{} (a template is tried on the parent with your rights before it is stored; annotation \
-                 {SKIP_VALIDATING}=\"true\" on it skips that)",
-                error.message
-            );
-            error.about(&resource.group, &resource.plural, name)
-        }
-        _ => error,
+fn own_words(mut error: ApiError, resource: &ApiResource, name: &str) -> ApiError {
+    if error.reason != Reason::Forbidden {
+        return error;
     }
+    error.message = format!(
+        "{} (a template is tried on the parent with your rights before it is stored; annotation \
+         {SKIP_VALIDATING}=\"true\" on it skips that)",
+        error.message
+    );
+    error.about(&resource.group, &resource.plural, name)
 }
 
 /// The caller's options that apply to the Manifest too.

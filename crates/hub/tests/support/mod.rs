@@ -1,5 +1,7 @@
 //! A parent API server of a few objects, and a hub's HTTP server on pipes.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -39,18 +41,31 @@ impl Parent {
         self.objects.lock().expect("no panic").insert(key, object);
     }
 
+    pub(crate) fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.objects
+            .lock()
+            .expect("no panic")
+            .get(&format!("{plural}/{namespace}/{name}"))
+            .cloned()
+    }
+
     pub(crate) fn client(&self) -> Client {
         let parent = self.clone();
         Client::from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
             let parent = parent.clone();
-            async move { Ok::<_, Infallible>(parent.answer(&request)) }
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.expect("a body in memory").to_bytes();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                Ok::<_, Infallible>(parent.answer(&Request::from_parts(parts, ()), body))
+            }
         }))
     }
 
-    fn answer(&self, request: &Request<Full<Bytes>>) -> Response<Body> {
+    fn answer(&self, request: &Request<()>, body: Value) -> Response<Body> {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-        let objects = self.objects.lock().expect("no panic");
+        let mut objects = self.objects.lock().expect("no panic");
         let prefix = format!("{}/", info.resource);
         let (status, value) = match info.verb.as_str() {
             "get" => match objects.get(&format!("{prefix}{}/{}", info.namespace, info.name)) {
@@ -72,6 +87,29 @@ impl Parent {
                 )
             }
             "watch" => return Response::new(Body::from_stream(futures::stream::pending())),
+            "create" if *info.resource == *"tokenreviews" => {
+                let good = body["spec"]["token"] == "good";
+                let user = json!({"username": "jane", "groups": ["ops"]});
+                (
+                    StatusCode::CREATED,
+                    json!({"status": {"authenticated": good, "user": user}}),
+                )
+            }
+            "create" if *info.resource == *"subjectaccessreviews" => (
+                StatusCode::CREATED,
+                json!({"status": {"allowed": body["spec"]["user"] == "jane"}}),
+            ),
+            "create" => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default();
+                objects.insert(format!("{prefix}{}/{name}", info.namespace), body.clone());
+                (StatusCode::CREATED, body)
+            }
+            "patch" => {
+                let object = objects.get_mut(&format!("{prefix}{}/{}", info.namespace, info.name));
+                let object = object.expect("only what exists is patched");
+                machinery::patch::merge_patch(object, &body);
+                (StatusCode::OK, object.clone())
+            }
             verb => (
                 StatusCode::METHOD_NOT_ALLOWED,
                 json!({"kind": "Status", "message": verb}),
@@ -95,7 +133,7 @@ pub(crate) fn connect(hub: &Hub) -> DuplexStream {
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
         // Broken connections are the other side's business.
-        let _: Result<_, _> = connection.with_upgrades().await;
+        drop(connection.with_upgrades().await);
     });
     near
 }
