@@ -249,12 +249,9 @@ async fn our_hub_dials_through_the_original_client() {
     assert!(error.to_string().contains("connection refused"), "{error}");
 
     // Longer than a ping's turn of either side, so that both kinds of pings have passed.
-    let stats = |registry: &Registry| registry.connected()[0].stats;
-    let before = stats(&registry);
     tokio::time::timeout(Duration::from_secs(6), serving_ends(&registry))
         .await
         .expect_err("it stays up");
-    assert_eq!(stats(&registry).frames_in, before.frames_in);
 }
 
 async fn serving_ends(registry: &Registry) {
