@@ -31,6 +31,12 @@ pub enum Error {
     /// The hub does not know the kind.
     #[error("the hub has no resource type {0:?}: `tombolo api-resources` lists them")]
     UnknownType(String),
+    /// The hub serves no templates.
+    #[error(
+        "the hub serves no templates: its API group shadow/v1alpha1 is missing; see that `tombolo hub` (or \
+         clusternet-hub with its gate ShadowAPI) runs and that the APIService v1alpha1.shadow is Available"
+    )]
+    NoTemplates,
     /// There is no such cluster.
     #[error("no cluster is named {0:?}: `tombolo clusters` lists them")]
     UnknownCluster(String),

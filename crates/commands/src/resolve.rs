@@ -72,7 +72,15 @@ pub(crate) fn by_word(discovery: &Discovery, word: &str) -> Result<ApiResource, 
             .map(|candidate| &candidate.resource)
             .find(|resource| resource.plural == kind.plural && resource.kind == kind.kind)
     };
-    found.and_then(template).cloned().ok_or_else(|| Error::UnknownType(word.to_owned()))
+    found.and_then(template).cloned().ok_or_else(|| unknown(discovery, word.to_owned()))
+}
+
+fn unknown(discovery: &Discovery, word: String) -> Error {
+    if discovery.resources.iter().any(|found| found.resource.group == SHADOW) {
+        Error::UnknownType(word)
+    } else {
+        Error::NoTemplates
+    }
 }
 
 /// The resource of an object's kind.
@@ -89,7 +97,7 @@ pub(crate) fn by_kind(discovery: &Discovery, kind: &Gvk) -> Result<ApiResource, 
                 }
         })
         .cloned()
-        .ok_or_else(|| Error::UnknownType(kind.to_string()))
+        .ok_or_else(|| unknown(discovery, kind.to_string()))
 }
 
 /// The namespace to use for an object of a resource: the object's own, else the given one, else `default`.

@@ -24,6 +24,9 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
 
     prepare_parent(&bench, &admin);
     let roles = start_roles(&bench, &parent, folder.path());
+    for name in ["v1alpha1.proxies.clusternet.io", "v1alpha1.shadow"] {
+        admin.run(&format!("wait --for=condition=Available apiservice/{name} --timeout=60s"));
+    }
     let token = bootstrap_token(&admin);
     let agents: Vec<Process> = children
         .iter()
@@ -117,11 +120,14 @@ fn join(
 }
 
 fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &[ControlPlane]) {
-    let output = tombolo(bench, &["apply", "-f", &example("nginx.yaml"), "--kubeconfig"])
-        .arg(parent.kubeconfig())
-        .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The parent's own discovery learns of the hub's groups a moment after they are available.
+    wait_for("the templates are stored", Duration::from_secs(30), || {
+        let output = tombolo(bench, &["apply", "-f", &example("nginx.yaml"), "--kubeconfig"])
+            .arg(parent.kubeconfig())
+            .output()
+            .expect("the program starts");
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    });
     admin.run(&format!("apply -f {}", example("subscription.yaml")));
     for child in children {
         let kubectl = child.kubectl();
