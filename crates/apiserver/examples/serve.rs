@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8443".to_owned());
     let file = arguments.next().unwrap_or_else(|| "kubeconfig".to_owned());
     let env = clock::Env::system();
-    let disk = testkit::disk::SimDisk::new(1);
+    let disk = clock::disk::SimDisk::new(1);
     let store = store::Store::open(
         Arc::new(disk),
         store::Options::new(env.clone()),

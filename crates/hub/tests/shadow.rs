@@ -25,7 +25,7 @@ struct Fixture {
 impl Fixture {
     async fn start() -> Self {
         let env = Env::system();
-        let disk = testkit::disk::SimDisk::new(1);
+        let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(
             Arc::new(disk),
             store::Options::new(env.clone()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use source::ObjectSource;
 use source::conformance::{self, Setup};
 use store::{Mode, Options, Store};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 fn open(mode: Mode) -> impl Fn(Setup) -> std::future::Ready<Arc<dyn ObjectSource>> {
     move |setup| {

@@ -7,7 +7,7 @@ mod common;
 use common::{Outcome, check, content, open, put, run, small, workload};
 use source::{Error, ObjectSource};
 use store::{Mode, OpenError};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 /// How many steps the workload takes on a good disk.
 async fn steps() -> u64 {

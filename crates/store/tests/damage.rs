@@ -7,7 +7,7 @@ mod common;
 use clock::disk::Disk;
 use common::{Expected, Outcome, content, open, run, small, workload};
 use store::{Mode, OpenError, Options};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 /// A store's files after a workload.
 async fn files(options: &Options) -> (Vec<(String, Vec<u8>)>, Expected) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{content, open, put, small};
 use source::{ObjectSource, Revision};
 use store::{Mode, fuzz};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -15,7 +15,7 @@ use source::{
     WatchRequest, Write,
 };
 use store::{Mode, Options, Store};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 const WINDOW: usize = 12;
 

@@ -13,7 +13,7 @@ use common::{content, key, open, put, small};
 use source::conformance::draft;
 use source::{Change, Error, Expect, ListRequest, ObjectSource, Resource, Revision, WatchRequest, Write};
 use store::{Mode, Options, Store};
-use testkit::disk::SimDisk;
+use clock::disk::SimDisk;
 
 /// A disk whose syncs of files wait until the gate is open.
 #[derive(Debug, Clone)]

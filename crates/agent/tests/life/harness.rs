@@ -99,7 +99,7 @@ impl ParentConnector for Connector {
 
 async fn server(env: &Env, stop: &CancellationToken) -> Arc<ApiServer> {
     let env = env.clone();
-    let disk = testkit::disk::SimDisk::new(1);
+    let disk = clock::disk::SimDisk::new(1);
     let store = store::Store::open(
         Arc::new(disk),
         store::Options::new(env.clone()),

@@ -34,7 +34,7 @@ struct Plane {
 impl Plane {
     async fn start() -> Self {
         let env = clock::Env::system();
-        let disk = testkit::disk::SimDisk::new(1);
+        let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Inline).unwrap();
         let pki = Pki::ephemeral(&[], &env).unwrap();
         let audiences = [DEFAULT_ISSUER.to_owned()];

@@ -46,7 +46,7 @@ impl Harness {
     /// A server over an empty store.
     pub(crate) async fn new() -> Self {
         let env = clock::Env::system();
-        let disk = testkit::disk::SimDisk::new(1);
+        let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(
             Arc::new(disk),
             store::Options::new(env.clone()),

@@ -46,7 +46,7 @@ impl Fleet {
             clock: wall.clone(),
             ..Env::system()
         };
-        let disk = testkit::disk::SimDisk::new(1);
+        let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(
             Arc::new(disk),
             store::Options::new(env.clone()),
