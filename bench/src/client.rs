@@ -65,8 +65,9 @@ impl Target {
         let host = self.authority.rsplit_once(':').context("no port")?.0.to_owned();
         let stream = TlsConnector::from(self.tls.clone()).connect(ServerName::try_from(host)?, tcp).await?;
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(1 << 24)
+            // The windows of Go's client, which kubectl and all controllers use.
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(1 << 30)
             .handshake(TokioIo::new(stream))
             .await?;
         tokio::spawn(connection);
@@ -101,7 +102,7 @@ impl Client {
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// Sends a request and reads the whole answer, which must be a success.
+    /// Sends a request and keeps the whole answer, which must be a success.
     pub(crate) async fn call(
         &mut self,
         method: Method,
@@ -116,5 +117,27 @@ impl Client {
             bail!("{path}: {status}: {}", String::from_utf8_lossy(&bytes));
         }
         Ok(bytes)
+    }
+
+    /// Sends a request and reads the whole answer, which must be a success, without keeping it; gives its length.
+    pub(crate) async fn drain(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<usize> {
+        let response = self.send(method, path, content_type, body).await?;
+        let status = response.status();
+        let mut body = response.into_body();
+        if !status.is_success() {
+            let bytes = body.collect().await?.to_bytes();
+            bail!("{path}: {status}: {}", String::from_utf8_lossy(&bytes));
+        }
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            length += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(length)
     }
 }

@@ -16,6 +16,10 @@ use anyhow::Context as _;
 
 use crate::report::Report;
 
+/// The same as the program under test has: neither the client nor the null server shall be slower for want of it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -25,8 +29,12 @@ fn main() -> ExitCode {
     };
     let outcome = match words.as_slice() {
         ["null-server", folder] => runtime.block_on(null::serve(&PathBuf::from(folder))),
-        ["api" | "apiserver"] | [] => runtime.block_on(api_server()),
-        _ => Err(anyhow::anyhow!("known benchmarks: api")),
+        ["api" | "apiserver"] | [] => runtime.block_on(api_server(&servers::Kind::ALL)),
+        ["api", chosen @ ..] => match chosen.iter().map(|name| servers::Kind::parse(name)).collect::<Option<Vec<_>>>() {
+            Some(kinds) => runtime.block_on(api_server(&kinds)),
+            None => Err(anyhow::anyhow!("known servers: null, tombolo, kubernetes")),
+        },
+        _ => Err(anyhow::anyhow!("known benchmarks: api [SERVER…]")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -40,7 +48,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn api_server() -> anyhow::Result<()> {
+async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
     let realkube = PathBuf::from(std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?);
     let scratch = realkube.join("bench");
     if scratch.exists() {
@@ -48,7 +56,7 @@ async fn api_server() -> anyhow::Result<()> {
     }
     std::fs::create_dir_all(&scratch)?;
     let mut report = Report::default();
-    for kind in servers::Kind::ALL {
+    for kind in kinds.iter().copied() {
         let server = servers::Server::start(kind, &realkube, &scratch).await?;
         phases::run(&server, &mut report).await.with_context(|| format!("measuring {kind:?}"))?;
         server.stop()?;

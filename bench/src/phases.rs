@@ -1,7 +1,7 @@
 //! What is measured: durable writes, reads, lists, memory, watchers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,17 +14,22 @@ use crate::client::Client;
 use crate::report::{Metric, Report};
 use crate::servers::{Kind, Server};
 
-/// How many clients send at once.
+/// How many clients send at once, each on a connection of its own.
 const CLIENTS: usize = 32;
 /// How many objects lie in the listed namespace.
 pub(crate) const LISTED: usize = 4_000;
 /// How many objects there are when memory is read.
 const STORED: usize = 10_000;
+/// A phase ends after this long…
+const PHASE: Duration = Duration::from_secs(6);
+/// …or after this many requests, which bounds what is stored meanwhile.
+const PHASE_REQUESTS: usize = 60_000;
 const WATCHERS: usize = 1_000;
 const WATCHED_CREATES: usize = 1_000;
 /// When waiting for the watchers' events ends.
 const WATCH_LIMIT: Duration = Duration::from_secs(120);
 const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A ConfigMap of about 1 KiB.
 pub(crate) fn object(name: &str) -> String {
@@ -40,102 +45,139 @@ fn path(namespace: &str, name: Option<&str>) -> String {
     name.map_or(collection.clone(), |name| format!("{collection}/{name}"))
 }
 
+fn name(index: usize) -> String {
+    format!("object-{index}")
+}
+
+/// Takes all measurements of one server that was just started and is empty.
 pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<()> {
     report.add(Metric::StartToReady, server.kind, server.start_to_ready.as_secs_f64());
     let clients = try_join_all((0..CLIENTS).map(|_| server.target.connect())).await?;
     let mut admin = server.target.connect().await?;
     if server.kind != Kind::Null {
-        for namespace in ["bench", "listed", "watched"] {
+        for namespace in ["bench", "listed", "stored", "watched"] {
             let body = format!(
                 "{{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"{namespace}\"}}}}"
             );
             admin.call(Method::POST, "/api/v1/namespaces", JSON, body.into()).await?;
         }
     }
-    let count = match server.kind {
-        Kind::Kubernetes => 6_000,
-        Kind::Null | Kind::Tombolo => 40_000,
-    };
-    let name = |index: usize| format!("object-{index}");
-    let each = |clients: &[Client], count: usize, method: Method, kind: &'static str, body: Body| {
-        flood(clients.to_vec(), count, move |index| {
-            let name = name(index);
-            let target = match body {
-                Body::Object => path("bench", None),
-                Body::Patch | Body::Nothing => path("bench", Some(&name)),
-            };
-            let bytes = match body {
-                Body::Object => Bytes::from(object(&name)),
-                Body::Patch => Bytes::from(format!("{{\"data\":{{\"key\":\"value-{index}\"}}}}")),
-                Body::Nothing => Bytes::new(),
-            };
-            (method.clone(), target, kind, bytes)
-        })
-    };
-    let creates = each(&clients, count, Method::POST, JSON, Body::Object).await?;
-    report.add(Metric::Creates, server.kind, creates);
-    let patches = each(&clients, count, Method::PATCH, "application/merge-patch+json", Body::Patch).await?;
-    report.add(Metric::Patches, server.kind, patches);
-    let gets = each(&clients, count, Method::GET, JSON, Body::Nothing).await?;
-    report.add(Metric::Gets, server.kind, gets);
-    let deletes = each(&clients, count, Method::DELETE, JSON, Body::Nothing).await?;
-    report.add(Metric::Deletes, server.kind, deletes);
+    // This also warms up client and server.
+    fill(&clients, "listed", LISTED).await?;
+    fill(&clients, "stored", STORED - LISTED).await?;
+    report.add(Metric::ResidentMib, server.kind, server.resident_mib()?);
 
-    if server.kind != Kind::Null {
-        fill(&clients, "listed", LISTED).await?;
-    }
-    let rounds = if server.kind == Kind::Kubernetes { 60 } else { 200 };
-    let lists =
-        flood(clients.clone(), rounds, |_| (Method::GET, path("listed", None), JSON, Bytes::new())).await?;
-    report.add(Metric::Lists, server.kind, lists);
+    requests(server, &clients, report).await?;
+    let lists = flood(&clients, usize::MAX, Some(LISTED * 1_000), |_| {
+        (Method::GET, path("listed", None), JSON, Bytes::new())
+    })
+    .await?;
+    report.add(Metric::Lists, server.kind, lists.per_second);
     if server.kind == Kind::Null {
         return Ok(());
     }
-    fill(&clients, "bench", STORED - LISTED).await?;
-    report.add(Metric::ResidentMib, server.kind, server.resident_bytes()? as f64 / f64::from(1 << 20));
+    report.add(Metric::ResidentLaterMib, server.kind, server.resident_mib()?);
     watchers(server, &clients, &mut admin, report).await
 }
 
-#[derive(Clone, Copy)]
-enum Body {
-    Object,
-    Patch,
-    Nothing,
+/// Creates, patches, gets and deletes.
+async fn requests(server: &Server, clients: &[Client], report: &mut Report) -> anyhow::Result<()> {
+    let creates = flood(clients, PHASE_REQUESTS, None, |index| {
+        (Method::POST, path("bench", None), JSON, object(&name(index)).into())
+    })
+    .await?;
+    report.add(Metric::Creates, server.kind, creates.per_second);
+    let count = creates.done;
+    let patches = flood(clients, PHASE_REQUESTS, None, move |index| {
+        let body = format!("{{\"data\":{{\"key\":\"value-{index}\"}}}}");
+        (Method::PATCH, path("bench", Some(&name(index % count))), MERGE_PATCH, body.into())
+    })
+    .await?;
+    report.add(Metric::Patches, server.kind, patches.per_second);
+    let gets = flood(clients, usize::MAX, None, move |index| {
+        (Method::GET, path("bench", Some(&name(index % count))), JSON, Bytes::new())
+    })
+    .await?;
+    report.add(Metric::Gets, server.kind, gets.per_second);
+    let deletes = flood(clients, count, None, |index| {
+        (Method::DELETE, path("bench", Some(&name(index))), JSON, Bytes::new())
+    })
+    .await?;
+    report.add(Metric::Deletes, server.kind, deletes.per_second);
+    // What is left, if there was no time for all.
+    each(clients, deletes.done..count, |index| {
+        (Method::DELETE, path("bench", Some(&name(index))), JSON, Bytes::new())
+    })
+    .await
 }
 
+type Call = (Method, String, &'static str, Bytes);
+
 async fn fill(clients: &[Client], namespace: &'static str, count: usize) -> anyhow::Result<()> {
-    flood(clients.to_vec(), count, move |index| {
+    each(clients, 0..count, move |index| {
         let body = Bytes::from(object(&format!("filled-{index}")));
         (Method::POST, path(namespace, None), JSON, body)
     })
-    .await?;
+    .await
+}
+
+/// Sends a request for each of the numbers, from all clients at once.
+async fn each<F>(clients: &[Client], range: std::ops::Range<usize>, request: F) -> anyhow::Result<()>
+where
+    F: Fn(usize) -> Call + Send + Sync + 'static,
+{
+    let first = range.start;
+    send(clients, range.len(), None, None, move |index| request(first + index)).await?;
     Ok(())
 }
 
-/// Sends `count` requests from all clients at once; gives requests a second.
-async fn flood<F>(clients: Vec<Client>, count: usize, request: F) -> anyhow::Result<f64>
+struct Flood {
+    per_second: f64,
+    /// All requests below this number were answered.
+    done: usize,
+}
+
+/// Sends requests from all clients at once, for [`PHASE`] or until there were `count`. Answers must not be shorter
+/// than `least`.
+async fn flood<F>(clients: &[Client], count: usize, least: Option<usize>, request: F) -> anyhow::Result<Flood>
 where
-    F: Fn(usize) -> (Method, String, &'static str, Bytes) + Send + Sync + 'static,
+    F: Fn(usize) -> Call + Send + Sync + 'static,
 {
-    let (next, request) = (Arc::new(AtomicU64::new(0)), Arc::new(request));
+    send(clients, count, Some(PHASE), least, request).await
+}
+
+async fn send<F>(
+    clients: &[Client],
+    count: usize,
+    limit: Option<Duration>,
+    least: Option<usize>,
+    request: F,
+) -> anyhow::Result<Flood>
+where
+    F: Fn(usize) -> Call + Send + Sync + 'static,
+{
+    let (next, request) = (Arc::new(AtomicUsize::new(0)), Arc::new(request));
     let start = Instant::now();
-    let tasks = clients.into_iter().map(|mut client| {
+    let tasks = clients.iter().cloned().map(|mut client| {
         let (next, request) = (next.clone(), request.clone());
         tokio::spawn(async move {
-            loop {
-                let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed))?;
+            while limit.is_none_or(|limit| start.elapsed() < limit) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {
-                    return anyhow::Ok(());
+                    break;
                 }
                 let (method, path, content_type, body) = request(index);
-                client.call(method, &path, content_type, body).await?;
+                let length = client.drain(method, &path, content_type, body).await?;
+                anyhow::ensure!(least.is_none_or(|least| length >= least), "{path}: an answer of {length} bytes");
             }
+            anyhow::Ok(())
         })
     });
     for done in try_join_all(tasks).await? {
         done?;
     }
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    let done = next.load(Ordering::Relaxed).min(count);
+    Ok(Flood { per_second: done as f64 / start.elapsed().as_secs_f64(), done })
 }
 
 async fn watchers(
@@ -156,11 +198,13 @@ async fn watchers(
         let mut client = connections[index % CLIENTS].clone();
         let target = format!("{}?watch=1&resourceVersion={revision}", path("watched", None));
         let response = client.send(Method::GET, &target, JSON, Bytes::new()).await?;
+        anyhow::ensure!(response.status().is_success(), "a watch was refused: {}", response.status());
         let (seen, done) = (seen.clone(), done.clone());
         tasks.push(tokio::spawn(async move {
             let mut body = response.into_body();
             while let Some(Ok(frame)) = body.frame().await {
-                let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+                // An event is a line.
+                let lines = frame.data_ref().map_or(0, |data| memchr::memchr_iter(b'\n', data).count());
                 if seen.fetch_add(lines as u64, Ordering::Relaxed) + lines as u64 >= all {
                     done.notify_one();
                 }
@@ -169,7 +213,8 @@ async fn watchers(
     }
     let start = Instant::now();
     fill(clients, "watched", WATCHED_CREATES).await?;
-    let _too_slow = tokio::time::timeout(WATCH_LIMIT, done.notified()).await;
+    let left = WATCH_LIMIT.saturating_sub(start.elapsed());
+    let _too_slow = tokio::time::timeout(left, done.notified()).await;
     report.add(Metric::WatchSeconds, server.kind, start.elapsed().as_secs_f64());
     let share = seen.load(Ordering::Relaxed) as f64 / all as f64;
     report.add(Metric::WatchPercent, server.kind, share * 100.0);

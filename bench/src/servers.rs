@@ -19,6 +19,10 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Null, Self::Tombolo, Self::Kubernetes];
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name))
+    }
 }
 
 pub(crate) struct Server {
@@ -34,6 +38,9 @@ const KUBERNETES_PORT: u16 = 17_200;
 
 impl Server {
     pub(crate) async fn start(kind: Kind, realkube: &Path, scratch: &Path) -> anyhow::Result<Self> {
+        if kind == Kind::Kubernetes {
+            script(realkube, "down")?;
+        }
         let start = Instant::now();
         let (processes, kubeconfig) = match kind {
             Kind::Null => {
@@ -50,7 +57,6 @@ impl Server {
                 (vec![spawn(&mut command, scratch)?], data.join("kubeconfig"))
             }
             Kind::Kubernetes => {
-                script(realkube, "down")?;
                 script(realkube, "up")?;
                 (Vec::new(), realkube.join("cp/bench/admin.kubeconfig"))
             }
@@ -59,8 +65,8 @@ impl Server {
         Ok(Self { kind, target, start_to_ready: start.elapsed(), processes, realkube: realkube.to_owned() })
     }
 
-    /// Resident memory of its processes, in bytes.
-    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+    /// Resident memory of its processes.
+    pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
         let mut pids: Vec<u32> = self.processes.iter().map(Child::id).collect();
         if self.kind == Kind::Kubernetes {
             for part in ["etcd", "api"] {
@@ -68,14 +74,13 @@ impl Server {
                 pids.push(std::fs::read_to_string(path)?.trim().parse()?);
             }
         }
-        let mut sum = 0;
+        let mut sum_kib = 0.0;
         for pid in pids {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
             let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-            let kib: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
-            sum += kib * 1_024;
+            sum_kib += line.split_whitespace().nth(1).context("no number")?.parse::<f64>()?;
         }
-        Ok(sum)
+        Ok(sum_kib / 1_024.0)
     }
 
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
