@@ -152,7 +152,12 @@ impl Publisher {
             )
             .await?;
         let pem = map.as_ref().and_then(|map| map["data"]["ca.crt"].as_str());
-        Ok(pem.unwrap_or_default().as_bytes().to_vec())
+        // A young namespace gets its copy a moment later. A credential without it could not be used.
+        let missing = || kubeio::Error::Answer {
+            request: format!("GET ConfigMap {}/kube-root-ca.crt", self.config.namespace),
+            problem: "the child's certificate authority is not published there (yet)".to_owned(),
+        };
+        Ok(pem.filter(|pem| !pem.is_empty()).ok_or_else(missing)?.as_bytes().to_vec())
     }
 
     async fn publish(&self, token: &Token) -> Result<(), kubeio::Error> {

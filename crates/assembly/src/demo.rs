@@ -12,7 +12,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::ensure::{Ensured, ensure};
 use crate::fleet::{Row, is_ready, rows};
 
 /// The label that the sample Subscription selects.
@@ -25,11 +24,19 @@ fn documents(text: &str) -> Vec<Value> {
     codec::yaml::parse(text).expect("the sample application is valid YAML")
 }
 
-/// Stores the templates and the Subscription.
+/// What the sample application is on the hub.
+pub(crate) struct Sample {
+    /// How many objects were not there yet.
+    pub(crate) created: usize,
+    /// The templates and the Subscription, as they are now.
+    pub(crate) objects: Vec<Value>,
+}
+
+/// Stores the templates and the Subscription where they are not there: what a person changed stays.
 ///
 /// # Errors
 /// [`Error::Object`] of the first that cannot be made.
-pub(crate) async fn distribute(administrator: &Client) -> Result<Ensured, Error> {
+pub(crate) async fn distribute(administrator: &Client) -> Result<Sample, Error> {
     const SHADOW: &str = "shadow";
     let resources: BTreeMap<&str, ApiResource> = [
         ("Namespace", ApiResource::cluster(SHADOW, "v1alpha1", "namespaces", "Namespace")),
@@ -38,16 +45,32 @@ pub(crate) async fn distribute(administrator: &Client) -> Result<Ensured, Error>
         ("Subscription", SUBSCRIPTIONS),
     ]
     .into();
-    let mut objects = documents(TEMPLATES);
-    objects.extend(documents(SUBSCRIPTION));
-    ensure(administrator, &resources, &objects).await
+    let mut sample = Sample { created: 0, objects: Vec::new() };
+    for object in documents(TEMPLATES).into_iter().chain(documents(SUBSCRIPTION)) {
+        let (kind, name) = (meta::kind(&object), meta::name(&object));
+        let failed = |source| Error::Object { object: format!("{kind} {name:?}"), source };
+        let resource = &resources[kind];
+        let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
+        let live = match administrator.get_opt(resource, namespace, name).await.map_err(failed)? {
+            Some(live) => live,
+            None => {
+                sample.created += 1;
+                administrator.create(resource, namespace, &object).await.map_err(failed)?
+            }
+        };
+        sample.objects.push(live);
+    }
+    Ok(sample)
 }
 
-/// How many replicas the sample asks for of a feed, in each cluster.
-fn desired(feed: &Value) -> Option<i64> {
-    documents(TEMPLATES)
+/// How many replicas the templates ask for of a feed, in each cluster.
+fn desired(templates: &[Value], feed: &Value) -> Option<i64> {
+    templates
         .iter()
-        .find(|object| meta::kind(object) == meta::kind(feed) && meta::name(object) == feed["name"].as_str().unwrap_or_default())
+        .find(|object| {
+            meta::kind(object) == meta::kind(feed)
+                && meta::name(object) == feed["name"].as_str().unwrap_or_default()
+        })
         .and_then(|object| object["spec"]["replicas"].as_i64())
 }
 
@@ -57,6 +80,7 @@ pub(crate) struct Watcher {
     subscriptions: Cache,
     changes: [Changes; 2],
     members: Vec<String>,
+    templates: Vec<Value>,
 }
 
 impl Watcher {
@@ -65,7 +89,12 @@ impl Watcher {
         let (clusters, subscriptions) = (start(MANAGED_CLUSTERS), start(SUBSCRIPTIONS));
         tokio::join!(clusters.ready(), subscriptions.ready());
         let changes = [clusters.subscribe(), subscriptions.subscribe()];
-        Self { clusters, subscriptions, changes, members }
+        Self { clusters, subscriptions, changes, members, templates: Vec::new() }
+    }
+
+    /// Says what is to run everywhere.
+    pub(crate) fn expect(&mut self, templates: Vec<Value>) {
+        self.templates = templates;
     }
 
     /// Waits until `missing` finds nothing any more; `None` if it still does at the deadline.
@@ -126,6 +155,7 @@ impl Watcher {
     /// Every object of the sample in every member.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let members: Vec<&str> = self.members.iter().map(String::as_str).collect();
+        let desired = |feed: &Value| desired(&self.templates, feed);
         match self.subscriptions.get(Some("default"), "nginx") {
             Some(subscription) => rows(&subscription, &members, desired),
             None => rows(&documents(SUBSCRIPTION)[0], &members, desired),

@@ -109,8 +109,9 @@ async fn start(
     say(format!("{:>8}  {} simulated members started", shown(begin.elapsed()), names.len()))?;
     let mut watcher = Watcher::start(&administrator, names.clone()).await;
     if config.demo {
-        let stored = demo::distribute(&administrator).await?;
-        let verdict = if stored.created + stored.changed == 0 { "found as it was" } else { "stored" };
+        let sample = demo::distribute(&administrator).await?;
+        let verdict = if sample.created == 0 { "found as it was" } else { "stored" };
+        watcher.expect(sample.objects);
         say(format!("{:>8}  sample application {verdict}", shown(begin.elapsed())))?;
     }
     let deadline = config.exit_when_ready.then(|| begin + READY_LIMIT);

@@ -150,13 +150,20 @@ fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &
 
 fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
     for name in ["child-1", "child-2"] {
-        let output = tombolo(bench, &["kubeconfig", name, "--kubeconfig"])
-            .arg(parent.kubeconfig())
-            .output()
-            .expect("the program starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // The agent publishes its credential beside everything else that it does.
+        let kubeconfig = wait_for("a kubeconfig through the hub", Duration::from_secs(30), || {
+            let output = tombolo(bench, &["kubeconfig", name, "--kubeconfig"])
+                .arg(parent.kubeconfig())
+                .output()
+                .expect("the program starts");
+            if output.status.success() {
+                Ok(output.stdout)
+            } else {
+                Err(String::from_utf8_lossy(&output.stderr).into_owned())
+            }
+        });
         let path = folder.join(format!("{name}-through-hub.kubeconfig"));
-        std::fs::write(&path, &output.stdout).expect("a kubeconfig can be written");
+        std::fs::write(&path, kubeconfig).expect("a kubeconfig can be written");
         let listing = bench.kubectl(&path).run("get deployments -A");
         assert!(listing.contains("nginx"), "{listing}");
     }
