@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::apps::SUBSCRIPTIONS;
 use api::clusters::MANAGED_CLUSTERS;
+use hub::Hub;
 use kubeio::{Cache, CacheOptions, Changes, Client};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
@@ -13,6 +14,9 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::fleet::{Row, is_ready, rows};
+
+/// Tunnels tell nobody when they come up: they are looked at that often.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The label that the sample Subscription selects.
 pub(crate) const LABEL: (&str, &str) = ("demo", "nginx");
@@ -81,15 +85,16 @@ pub(crate) struct Watcher {
     changes: [Changes; 2],
     members: Vec<String>,
     templates: Vec<Value>,
+    hub: Hub,
 }
 
 impl Watcher {
-    pub(crate) async fn start(administrator: &Client, members: Vec<String>) -> Self {
+    pub(crate) async fn start(administrator: &Client, hub: Hub, members: Vec<String>) -> Self {
         let start = |resource| Cache::start(administrator.clone(), resource, CacheOptions::default());
         let (clusters, subscriptions) = (start(MANAGED_CLUSTERS), start(SUBSCRIPTIONS));
         tokio::join!(clusters.ready(), subscriptions.ready());
         let changes = [clusters.subscribe(), subscriptions.subscribe()];
-        Self { clusters, subscriptions, changes, members, templates: Vec::new() }
+        Self { clusters, subscriptions, changes, members, templates: Vec::new(), hub }
     }
 
     /// Says what is to run everywhere.
@@ -109,25 +114,27 @@ impl Watcher {
                 tokio::select! {
                     _ = clusters.next() => {}
                     _ = subscriptions.next() => {}
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
                 }
             };
-            match deadline {
-                None => change.await,
-                Some(deadline) => {
-                    if tokio::time::timeout_at(deadline, change).await.is_err() {
-                        return Err(lacking);
-                    }
-                }
+            change.await;
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Err(lacking);
             }
         }
     }
 
-    /// Waits until every member is ready.
+    /// Waits until every member is ready and its tunnel is up.
     pub(crate) async fn clusters_ready(&mut self, deadline: Option<Instant>) -> Result<(), Vec<String>> {
         self.until(deadline, |watcher| {
             let clusters = watcher.clusters.list();
             let ready = |name: &String| {
-                clusters.iter().any(|cluster| meta::name(cluster) == name && is_ready(cluster))
+                clusters.iter().any(|cluster| {
+                    let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();
+                    meta::name(cluster) == name
+                        && is_ready(cluster)
+                        && watcher.hub.registry().is_connected(id)
+                })
             };
             watcher
                 .members

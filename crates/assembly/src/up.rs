@@ -82,7 +82,7 @@ async fn start(
     say(format!("{:>8}  control plane ready at {}", shown(begin.elapsed()), parent.url))?;
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
-    parent::start_roles(&parent, env, tasks);
+    let hub = parent::start_roles(&parent, env, tasks);
     let (made, changed) = (prepared.created, prepared.changed);
     say(format!(
         "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
@@ -107,7 +107,7 @@ async fn start(
         start_member(member, &folder.member(name), to_parent, env, tasks).await?;
     }
     say(format!("{:>8}  {} simulated members started", shown(begin.elapsed()), names.len()))?;
-    let mut watcher = Watcher::start(&administrator, names.clone()).await;
+    let mut watcher = Watcher::start(&administrator, hub, names.clone()).await;
     if config.demo {
         let sample = demo::distribute(&administrator).await?;
         let verdict = if sample.created == 0 { "found as it was" } else { "stored" };
