@@ -21,6 +21,7 @@ use machinery::ApiResource;
 use members::SimulatedPods;
 use runtime::{BoxError, CancellationToken};
 use serde_json::Value;
+use source::ObjectSource as _;
 use store::{Mode, Options, Store};
 use tokio::time::Instant;
 
@@ -31,7 +32,8 @@ use super::trace::Trace;
 use crate::ensure;
 
 /// What clients of a simulated cluster are told to trust; nobody checks it.
-pub(crate) const AUTHORITY_PEM: &str = "-----BEGIN CERTIFICATE-----\nc2ltdWxhdGVk\n-----END CERTIFICATE-----\n";
+pub(crate) const AUTHORITY_PEM: &str =
+    "-----BEGIN CERTIFICATE-----\nc2ltdWxhdGVk\n-----END CERTIFICATE-----\n";
 
 /// When every run begins.
 const BEGINNING: &str = "2026-01-01T00:00:00Z";
@@ -46,7 +48,9 @@ struct SimClock {
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
-        self.base.saturating_add(elapsed).expect("an absolute duration always adds")
+        self.base
+            .saturating_add(elapsed)
+            .expect("an absolute duration always adds")
     }
 }
 
@@ -89,7 +93,9 @@ pub(crate) struct Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("name", &self.blueprint.name).finish_non_exhaustive()
+        f.debug_struct("Cluster")
+            .field("name", &self.blueprint.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -162,10 +168,12 @@ impl Cluster {
         // Nobody else holds it: the last process is dead.
         let mut promises = std::mem::take(&mut *self.promises.lock().unwrap_or_else(PoisonError::into_inner));
         for broken in promises.check(&store).await {
-            self.trace.violation(format!("{} broke a promise: {broken}", self.name()));
+            self.trace
+                .violation(format!("{} broke a promise: {broken}", self.name()));
         }
         *self.promises.lock().unwrap_or_else(PoisonError::into_inner) = promises;
 
+        let revision = store.revision();
         let dead = CancellationToken::new();
         let source = Arc::new(Recorded::new(
             self.name(),
@@ -186,24 +194,37 @@ impl Cluster {
         let server = ApiServer::start(apiserver::Config {
             authenticator: Some(Arc::new(authenticator)),
             pods: Some(Arc::new(SimulatedPods)),
-            ..apiserver::Config::new(source.clone(), self.env.clone(), Arc::new(Rbac::new(source.clone())))
+            ..apiserver::Config::new(
+                source.clone(),
+                self.env.clone(),
+                Arc::new(Rbac::new(source.clone())),
+            )
         })
         .await?;
-        let facts = Facts { authority_pem: Some(AUTHORITY_PEM.to_owned()), ..Facts::default() };
+        let facts = Facts {
+            authority_pem: Some(AUTHORITY_PEM.to_owned()),
+            ..Facts::default()
+        };
         drop(controllers::govern(&server, facts, &dead).await?);
         let client = Client::from_service(server.client_service(UserInfo::loopback()));
         ensure(&client, &resources(), &self.blueprint.objects).await?;
         if self.blueprint.hub {
             let user = UserInfo::service_account(api::names::SYSTEM_NAMESPACE, api::names::HUB);
             let client = Client::from_service(server.client_service(user));
-            let hub = Hub::new(client, self.environment("hub"), hub::Config::default(), dead.clone());
+            let hub = Hub::new(
+                client,
+                self.environment("hub"),
+                hub::Config::default(),
+                dead.clone(),
+            );
             for group in hub.groups() {
                 server.add_group(group);
             }
             *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
         }
         self.door.open(Behind { server, dead });
-        self.trace.line(self.name(), "started");
+        self.trace
+            .line(self.name(), &format!("started, was at r{revision}"));
         Ok(())
     }
 
@@ -223,16 +244,24 @@ impl Cluster {
 
 fn environment(seed: u64, part: &str, skew: SignedDuration) -> Env {
     let base: Timestamp = BEGINNING.parse().expect("it is a time");
-    let base = base.saturating_add(skew).expect("an absolute duration always adds");
+    let base = base
+        .saturating_add(skew)
+        .expect("an absolute duration always adds");
     Env {
-        clock: Arc::new(SimClock { start: Instant::now(), base }),
+        clock: Arc::new(SimClock {
+            start: Instant::now(),
+            base,
+        }),
         random: Arc::new(SeededRandom::named(seed, part)),
     }
 }
 
 /// How the kinds that a cluster begins with are addressed.
 fn resources() -> BTreeMap<&'static str, ApiResource> {
-    api::kubernetes::ALL.iter().map(|resource| (kind(resource), resource.clone())).collect()
+    api::kubernetes::ALL
+        .iter()
+        .map(|resource| (kind(resource), resource.clone()))
+        .collect()
 }
 
 fn kind(resource: &'static ApiResource) -> &'static str {

@@ -134,8 +134,17 @@ pub(crate) struct Way {
 
 impl Way {
     async fn send(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        let Self { door, identity, link, fuse } = self;
-        let deadly = if is_write(request.method()) { fuse.count() } else { None };
+        let Self {
+            door,
+            identity,
+            link,
+            fuse,
+        } = self;
+        let deadly = if is_write(request.method()) {
+            fuse.count()
+        } else {
+            None
+        };
         if deadly == Some(Moment::Before) {
             fuse.blow().await;
         }
@@ -158,7 +167,9 @@ impl Way {
         }
         connection.carry(link.travel()).await?;
         if loses {
-            return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the simulated answer was lost").into());
+            return Err(
+                io::Error::new(io::ErrorKind::ConnectionReset, "the simulated answer was lost").into(),
+            );
         }
         Ok(response.map(|body| Body::new(CarriedBody::new(body, connection))))
     }

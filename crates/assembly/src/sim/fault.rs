@@ -21,15 +21,32 @@ pub(crate) enum Fault {
     /// A member's messages vanish, and so do the parent's.
     Silence { member: usize, lasts: Duration },
     /// The parent does what a member asks, and the answer is lost.
-    LoseAnswers { member: usize, per_mille: usize, lasts: Duration },
+    LoseAnswers {
+        member: usize,
+        per_mille: usize,
+        lasts: Duration,
+    },
     /// A role's own cluster does what it asks, and the answer is lost.
-    LoseNearAnswers { role: usize, per_mille: usize, lasts: Duration },
+    LoseNearAnswers {
+        role: usize,
+        per_mille: usize,
+        lasts: Duration,
+    },
     /// All connections of a role to its own cluster are reset, its watches too.
     ResetNear { role: usize },
     /// A control plane dies, in the middle of a disk step if there is one soon.
-    Crash { cluster: usize, after_steps: u64, death: Death, lasts: Duration },
+    Crash {
+        cluster: usize,
+        after_steps: u64,
+        death: Death,
+        lasts: Duration,
+    },
     /// A role dies at one of its writes.
-    KillRole { role: usize, after_writes: u32, moment: Moment },
+    KillRole {
+        role: usize,
+        after_writes: u32,
+        moment: Moment,
+    },
     /// A control plane has no disk space for a while.
     FullDisk { cluster: usize, lasts: Duration },
     /// Somebody deletes the Deployment in a member.
@@ -57,7 +74,9 @@ pub(crate) struct Span<'a> {
 impl Span<'_> {
     fn choose(self, random: &mut SplitMix) -> Duration {
         let below = |random: &mut SplitMix, span: Duration| {
-            Duration::from_millis(random.below(usize::try_from(span.as_millis()).unwrap_or(usize::MAX)) as u64)
+            Duration::from_millis(
+                random.below(usize::try_from(span.as_millis()).unwrap_or(usize::MAX)) as u64,
+            )
         };
         match self.busy.get(random.below(self.busy.len())) {
             Some(moment) if random.below(4) > 0 => *moment + below(random, BUSY),
@@ -72,7 +91,10 @@ const BUSY: Duration = Duration::from_millis(2_500);
 /// Chooses the faults of a part of a run.
 pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Span<'_>) -> Vec<Planned> {
     let mut faults: Vec<Planned> = (0..random.below(most + 1))
-        .map(|_| Planned { at: span.choose(random), fault: choose(random, roles) })
+        .map(|_| Planned {
+            at: span.choose(random),
+            fault: choose(random, roles),
+        })
         .collect();
     faults.sort_by_key(|planned| planned.at);
     faults
@@ -86,23 +108,42 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
         0 => Fault::CutTunnel { member },
         1 => Fault::Partition { member, lasts },
         2 => Fault::Silence { member, lasts },
-        3 => Fault::LoseAnswers { member, per_mille: 50 + random.below(400), lasts },
+        3 => Fault::LoseAnswers {
+            member,
+            per_mille: 50 + random.below(400),
+            lasts,
+        },
         4..=6 => Fault::Crash {
             cluster: random.below(MEMBERS + 1),
             after_steps: 1 + random.below(30) as u64,
-            death: if random.below(4) == 0 { Death::Kill } else { Death::PowerLoss },
+            death: if random.below(4) == 0 {
+                Death::Kill
+            } else {
+                Death::PowerLoss
+            },
             lasts: lasts / 2,
         },
         7 | 8 => Fault::KillRole {
             role: random.below(roles),
             after_writes: 1 + random.below(6) as u32,
-            moment: if random.coin() { Moment::Before } else { Moment::After },
+            moment: if random.coin() {
+                Moment::Before
+            } else {
+                Moment::After
+            },
         },
-        9 => Fault::FullDisk { cluster: random.below(MEMBERS + 1), lasts: lasts / 2 },
+        9 => Fault::FullDisk {
+            cluster: random.below(MEMBERS + 1),
+            lasts: lasts / 2,
+        },
         10 => Fault::DeleteInMember { member },
-        12 => Fault::ResetNear { role: random.below(roles) },
+        12 => Fault::ResetNear {
+            role: random.below(roles),
+        },
         11 => Fault::LoseNearAnswers {
-            role: random.below(roles), per_mille: 50 + random.below(400), lasts: lasts / 2,
+            role: random.below(roles),
+            per_mille: 50 + random.below(400),
+            lasts: lasts / 2,
         },
         _ => Fault::ScaleInMember { member },
     }
@@ -115,16 +156,29 @@ impl fmt::Display for Fault {
             Self::Partition { lasts, .. } => write!(f, "cannot reach the parent for {lasts:?}"),
             Self::Silence { lasts, .. } => write!(f, "messages to and from the parent vanish for {lasts:?}"),
             Self::LoseAnswers { per_mille, lasts, .. } => {
-                write!(f, "{per_mille} of 1000 answers of the parent get lost for {lasts:?}")
+                write!(
+                    f,
+                    "{per_mille} of 1000 answers of the parent get lost for {lasts:?}"
+                )
             }
             Self::ResetNear { .. } => f.write_str("a role's connections are reset"),
             Self::LoseNearAnswers { per_mille, lasts, .. } => {
                 write!(f, "{per_mille} of 1000 answers to a role get lost for {lasts:?}")
             }
-            Self::Crash { after_steps, death, lasts, .. } => {
-                write!(f, "{death:?} within {after_steps} disk steps, back after {lasts:?}")
+            Self::Crash {
+                after_steps,
+                death,
+                lasts,
+                ..
+            } => {
+                write!(
+                    f,
+                    "{death:?} within {after_steps} disk steps, back after {lasts:?}"
+                )
             }
-            Self::KillRole { after_writes, moment, .. } => {
+            Self::KillRole {
+                after_writes, moment, ..
+            } => {
                 write!(f, "a role is to die at its write {after_writes} ({moment:?})")
             }
             Self::FullDisk { lasts, .. } => write!(f, "no disk space for {lasts:?}"),
@@ -161,7 +215,9 @@ impl Fault {
                 for link in [&member.requests, &member.tunnel] {
                     link.mend();
                 }
-                fleet.trace.line(member.cluster.name(), "reaches the parent again");
+                fleet
+                    .trace
+                    .line(member.cluster.name(), "reaches the parent again");
             }
             Self::Silence { member, lasts } => {
                 let member = &fleet.members[member];
@@ -175,35 +231,59 @@ impl Fault {
                 }
                 fleet.trace.line(member.cluster.name(), "is heard again");
             }
-            Self::LoseAnswers { member, per_mille, lasts } => {
+            Self::LoseAnswers {
+                member,
+                per_mille,
+                lasts,
+            } => {
                 let member = &fleet.members[member];
                 tell(member.cluster.name());
                 member.requests.lose(per_mille);
                 tokio::time::sleep(lasts).await;
                 member.requests.lose(0);
             }
-            Self::LoseNearAnswers { role, per_mille, lasts } => {
+            Self::LoseNearAnswers {
+                role,
+                per_mille,
+                lasts,
+            } => {
                 let role = &fleet.roles[role];
-                fleet.trace.fault(&role.cluster, &format!("{}: {self}", role.name));
+                fleet
+                    .trace
+                    .fault(&role.cluster, &format!("{}: {self}", role.name));
                 role.link.lose(per_mille);
                 tokio::time::sleep(lasts).await;
                 role.link.lose(0);
             }
             Self::ResetNear { role } => {
                 let role = &fleet.roles[role];
-                fleet.trace.fault(&role.cluster, &format!("{}: {self}", role.name));
+                fleet
+                    .trace
+                    .fault(&role.cluster, &format!("{}: {self}", role.name));
                 role.link.reset();
             }
-            Self::Crash { cluster: index, after_steps, death, lasts } => {
+            Self::Crash {
+                cluster: index,
+                after_steps,
+                death,
+                lasts,
+            } => {
                 crash(fleet, cluster(index), &self, after_steps, death, lasts).await;
             }
-            Self::KillRole { role, after_writes, moment } => {
+            Self::KillRole {
+                role,
+                after_writes,
+                moment,
+            } => {
                 let role = &fleet.roles[role];
                 role.fuse.light(after_writes, moment);
                 tokio::time::sleep(PATIENCE).await;
                 role.fuse.disarm();
             }
-            Self::FullDisk { cluster: index, lasts } => {
+            Self::FullDisk {
+                cluster: index,
+                lasts,
+            } => {
                 let cluster = cluster(index);
                 tell(cluster.name());
                 cluster.disk.set_capacity(Some(cluster.disk.used()));
@@ -217,7 +297,11 @@ impl Fault {
                 let options = kubeio::DeleteOptions::background();
                 let deployments = &api::kubernetes::DEPLOYMENTS;
                 fleet.trace.excuse(cluster.name());
-                if client.delete(deployments, Some("web"), "nginx", &options).await.is_ok() {
+                if client
+                    .delete(deployments, Some("web"), "nginx", &options)
+                    .await
+                    .is_ok()
+                {
                     tell(cluster.name());
                 }
             }
@@ -226,7 +310,11 @@ impl Fault {
                 let client = cluster.administrator();
                 let patch = json!({"spec": {"replicas": 5}});
                 let deployments = &api::kubernetes::DEPLOYMENTS;
-                if client.patch(deployments, Some("web"), "nginx", None, Patch::Merge, &patch).await.is_ok() {
+                if client
+                    .patch(deployments, Some("web"), "nginx", None, Patch::Merge, &patch)
+                    .await
+                    .is_ok()
+                {
                     tell(cluster.name());
                 }
             }
@@ -256,6 +344,8 @@ async fn crash(
     cluster.disk.set_capacity(None);
     if let Err(error) = cluster.start().await {
         let error = runtime::Chain(&*error).to_string();
-        fleet.trace.violation(format!("{} does not start again: {error}", cluster.name()));
+        fleet
+            .trace
+            .violation(format!("{} does not start again: {error}", cluster.name()));
     }
 }

@@ -68,7 +68,13 @@ impl Fleet {
             let name = format!("member-{index}");
             let skew = SignedDuration::from_millis(random.below(3_000) as i64 - 1_500);
             let objects = api::install::child(&api::install::ChildOptions::default());
-            let blueprint = Blueprint { name: name.clone(), seed, skew, objects, hub: false };
+            let blueprint = Blueprint {
+                name: name.clone(),
+                seed,
+                skew,
+                objects,
+                hub: false,
+            };
             let cluster = Arc::new(Cluster::new(blueprint, trace.clone())?);
             cluster.start().await?;
             let member = Member {
@@ -80,7 +86,12 @@ impl Fleet {
             roles.push(agent_of(seed, &member, &parent));
             members.push(member);
         }
-        Ok(Self { trace: trace.clone(), parent, members, roles })
+        Ok(Self {
+            trace: trace.clone(),
+            parent,
+            members,
+            roles,
+        })
     }
 
     /// Runs the roles; they end when the set is dropped.
@@ -118,11 +129,21 @@ fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
     let client = parent.client(account(names::SCHEDULER), &link, &fuse);
     let env = parent.environment("scheduler");
     let run = move || {
-        let running =
-            scheduler::run(scheduler::Config::default(), client.clone(), env.clone(), CancellationToken::new());
+        let running = scheduler::run(
+            scheduler::Config::default(),
+            client.clone(),
+            env.clone(),
+            CancellationToken::new(),
+        );
         boxed(running)
     };
-    Arc::new(Role { cluster: parent.name().to_owned(), name: "scheduler", fuse, link, run: Box::new(run) })
+    Arc::new(Role {
+        cluster: parent.name().to_owned(),
+        name: "scheduler",
+        fuse,
+        link,
+        run: Box::new(run),
+    })
 }
 
 fn controllers(seed: u64, parent: &Cluster) -> Arc<Role> {
@@ -131,11 +152,21 @@ fn controllers(seed: u64, parent: &Cluster) -> Arc<Role> {
     let client = parent.client(account(names::CONTROLLERS), &link, &fuse);
     let env = parent.environment("controllers");
     let run = move || {
-        let running =
-            controllers::run(controllers::Config::default(), client.clone(), env.clone(), CancellationToken::new());
+        let running = controllers::run(
+            controllers::Config::default(),
+            client.clone(),
+            env.clone(),
+            CancellationToken::new(),
+        );
         boxed(running)
     };
-    Arc::new(Role { cluster: parent.name().to_owned(), name: "controllers", fuse, link, run: Box::new(run) })
+    Arc::new(Role {
+        cluster: parent.name().to_owned(),
+        name: "controllers",
+        fuse,
+        link,
+        run: Box::new(run),
+    })
 }
 
 fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
@@ -143,12 +174,27 @@ fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
     let link = Link::new(seed, &format!("{} workloads", cluster.name()), NEAR);
     let client = cluster.client(UserInfo::loopback(), &link, &fuse);
     let env = cluster.environment("workloads");
-    let config = members::Config { nodes: (1..=nodes).map(|node| NodeSpec::named(format!("node-{node}"))).collect() };
+    let config = members::Config {
+        nodes: (1..=nodes)
+            .map(|node| NodeSpec::named(format!("node-{node}")))
+            .collect(),
+    };
     let run = move || {
-        let running = members::run(config.clone(), client.clone(), env.clone(), CancellationToken::new());
+        let running = members::run(
+            config.clone(),
+            client.clone(),
+            env.clone(),
+            CancellationToken::new(),
+        );
         boxed(running)
     };
-    Arc::new(Role { cluster: cluster.name().to_owned(), name: "workloads", fuse, link, run: Box::new(run) })
+    Arc::new(Role {
+        cluster: cluster.name().to_owned(),
+        name: "workloads",
+        fuse,
+        link,
+        run: Box::new(run),
+    })
 }
 
 fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
@@ -157,7 +203,10 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
     let link = Link::new(seed, &format!("{} agent", cluster.name()), NEAR);
     let child = Child {
         client: cluster.client(account(names::AGENT), &link, &fuse),
-        dialer: Arc::new(Dialer(Sockets { door: cluster.door.clone(), link: link.clone() })),
+        dialer: Arc::new(Dialer(Sockets {
+            door: cluster.door.clone(),
+            link: link.clone(),
+        })),
     };
     let connector = Arc::new(Connector {
         door: parent.door.clone(),
@@ -175,15 +224,29 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
             format!("{name}_{}", env.uuid()),
         );
         config.cluster_name = Some(name.clone());
-        config.cluster_labels.insert("demo".to_owned(), "nginx".to_owned());
+        config
+            .cluster_labels
+            .insert("demo".to_owned(), "nginx".to_owned());
         config.report_interval = Duration::from_secs(10);
         config.collect_interval = Duration::from_secs(5);
         // Without TLS, which is neither simulated nor deterministic.
         config.child_url = format!("http://{name}.sim:6443");
         config.child_ca = AUTHORITY_PEM.as_bytes().to_vec();
-        boxed(agent::run(config, child.clone(), connector.clone(), env.clone(), CancellationToken::new()))
+        boxed(agent::run(
+            config,
+            child.clone(),
+            connector.clone(),
+            env.clone(),
+            CancellationToken::new(),
+        ))
     };
-    Arc::new(Role { cluster: cluster.name().to_owned(), name: "agent", fuse, link, run: Box::new(run) })
+    Arc::new(Role {
+        cluster: cluster.name().to_owned(),
+        name: "agent",
+        fuse,
+        link,
+        run: Box::new(run),
+    })
 }
 
 fn boxed<E: Into<BoxError>>(
@@ -211,7 +274,10 @@ impl ParentConnector for Connector {
     }
 
     fn tunnel(&self, _: &Credential) -> Result<Arc<dyn tunnel::Connector>, BoxError> {
-        Ok(Arc::new(Sockets { door: self.door.clone(), link: self.tunnel.clone() }))
+        Ok(Arc::new(Sockets {
+            door: self.door.clone(),
+            link: self.tunnel.clone(),
+        }))
     }
 }
 
@@ -226,6 +292,10 @@ impl tunnel::Dialer for Dialer {
     ) -> futures::future::BoxFuture<'static, Result<tunnel::BoxIo, tunnel::DialRefusal>> {
         let dialing = tunnel::Connector::connect(&self.0, "", 0, false);
         let address = address.to_owned();
-        Box::pin(async move { dialing.await.map_err(|source| tunnel::DialRefusal::Failed { address, source }) })
+        Box::pin(async move {
+            dialing
+                .await
+                .map_err(|source| tunnel::DialRefusal::Failed { address, source })
+        })
     }
 }

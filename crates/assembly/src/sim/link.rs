@@ -49,7 +49,11 @@ pub(crate) struct Link {
 impl Link {
     /// An open link.
     pub(crate) fn new(seed: u64, name: &str, latency: Duration) -> Self {
-        let state = State { condition: Condition::Open, generation: 0, lost_per_mille: 0 };
+        let state = State {
+            condition: Condition::Open,
+            generation: 0,
+            lost_per_mille: 0,
+        };
         Self {
             state: watch::Sender::new(state),
             random: Arc::new(Mutex::new(SplitMix::named(seed, name))),
@@ -72,7 +76,8 @@ impl Link {
 
     /// Nothing arrives any more.
     pub(crate) fn silence(&self) {
-        self.state.send_modify(|state| state.condition = Condition::Silent);
+        self.state
+            .send_modify(|state| state.condition = Condition::Silent);
     }
 
     /// Carries everything again; what was on it when it broke or fell silent is lost.
@@ -102,7 +107,10 @@ impl Link {
     }
 
     fn draw(&self, bound: usize) -> usize {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).below(bound)
+        self.random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .below(bound)
     }
 
     /// How long one message takes.
@@ -118,7 +126,10 @@ impl Link {
     pub(crate) fn connect(&self, peer: CancellationToken) -> io::Result<Connection> {
         let state = *self.state.borrow();
         if state.condition == Condition::Refused {
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the simulated network is down"));
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                "the simulated network is down",
+            ));
         }
         let mut changes = self.state.subscribe();
         let broken = async move {
@@ -129,12 +140,18 @@ impl Link {
                 _ = changes.wait_for(|now| now.generation != state.generation) => {}
             }
         };
-        Ok(Connection { link: self.clone(), broken: Box::pin(broken) })
+        Ok(Connection {
+            link: self.clone(),
+            broken: Box::pin(broken),
+        })
     }
 }
 
 fn reset() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, "the simulated connection was reset")
+    io::Error::new(
+        io::ErrorKind::ConnectionReset,
+        "the simulated connection was reset",
+    )
 }
 
 /// One connection over a link, to a peer that may die.
@@ -168,7 +185,9 @@ impl Connection {
                 done = Some(output);
             }
             match self.poll(context) {
-                Poll::Ready(Ok(())) => done.take().map_or(Poll::Pending, |output| Poll::Ready(Ok(output))),
+                Poll::Ready(Ok(())) => done
+                    .take()
+                    .map_or(Poll::Pending, |output| Poll::Ready(Ok(output))),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
                 Poll::Pending => Poll::Pending,
             }
@@ -203,11 +222,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Carried<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Carried<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         std::task::ready!(this.connection.poll(context))?;
         Pin::new(&mut this.stream).poll_write(context, bytes)

@@ -92,23 +92,42 @@ pub struct SimFailure {
 
 impl fmt::Display for SimFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, most_faults, violated, faults, trace, log } = self;
+        let Self {
+            seed,
+            most_faults,
+            violated,
+            faults,
+            trace,
+            log,
+        } = self;
         writeln!(f, "seed {seed}: {violated}")?;
         writeln!(f, "faults:")?;
         faults.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         let told: Vec<&String> = trace.iter().filter(|line| !is_sign_of_life(line)).collect();
-        writeln!(f, "the last of {} lines of trace, without signs of life:", trace.len())?;
-        told[told.len().saturating_sub(TAIL)..].iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        writeln!(
+            f,
+            "the last of {} lines of trace, without signs of life:",
+            trace.len()
+        )?;
+        told[told.len().saturating_sub(TAIL)..]
+            .iter()
+            .try_for_each(|line| writeln!(f, "  {line}"))?;
         writeln!(f, "the last warnings:")?;
         log.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
-        write!(f, "replay: tombolo sim --seed {seed} --faults {most_faults} --trace")
+        write!(
+            f,
+            "replay: tombolo sim --seed {seed} --faults {most_faults} --trace"
+        )
     }
 }
 
 /// Whether a line of trace is a write that goes on for ever without meaning.
 fn is_sign_of_life(line: &str) -> bool {
-    const USUAL: [&str; 3] =
-        [" coordination.k8s.io/leases ", " clusters.clusternet.io/managedclusters ", " configmaps \"default/count\""];
+    const USUAL: [&str; 3] = [
+        " coordination.k8s.io/leases ",
+        " clusters.clusternet.io/managedclusters ",
+        " configmaps \"default/count\"",
+    ];
     USUAL.iter().any(|usual| line.contains(usual))
 }
 
@@ -179,7 +198,10 @@ pub fn run_fresh(
 ) -> Result<u64, Box<SimFailure>> {
     let mut runs = 0;
     loop {
-        let report = run(&SimConfig { seed: first.seed.wrapping_add(runs), ..first })?;
+        let report = run(&SimConfig {
+            seed: first.seed.wrapping_add(runs),
+            ..first
+        })?;
         // A reader who went away does not make the runs worse.
         writeln!(out, "{report}").ok();
         runs += 1;

@@ -34,7 +34,11 @@ impl Promises {
     pub(crate) async fn check(&mut self, store: &Store) -> Vec<String> {
         let mut broken = Vec::new();
         if store.revision() < self.newest {
-            broken.push(format!("the revision went back from {} to {}", self.newest, store.revision()));
+            broken.push(format!(
+                "the revision went back from {} to {}",
+                self.newest,
+                store.revision()
+            ));
         }
         let in_doubt = self.in_doubt.take();
         for (key, promised) in &mut self.objects {
@@ -46,7 +50,9 @@ impl Promises {
                 }
             };
             if found != *promised && in_doubt.as_ref() != Some(key) {
-                broken.push(format!("{key} was acknowledged at {promised:?} and is at {found:?}"));
+                broken.push(format!(
+                    "{key} was acknowledged at {promised:?} and is at {found:?}"
+                ));
             }
             *promised = found;
         }
@@ -74,7 +80,9 @@ pub(crate) struct Recorded {
 
 impl fmt::Debug for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorded").field("cluster", &self.cluster).finish_non_exhaustive()
+        f.debug_struct("Recorded")
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
     }
 }
 
@@ -114,15 +122,27 @@ impl Recorded {
         if object.revision > promises.newest {
             promises.newest = object.revision;
         } else {
-            self.trace.violation(format!("{} gave revision {} twice or back", self.cluster, object.revision));
+            self.trace.violation(format!(
+                "{} gave revision {} twice or back",
+                self.cluster, object.revision
+            ));
         }
-        promises.objects.insert(key.clone(), (!deleted).then_some(object.revision));
+        promises
+            .objects
+            .insert(key.clone(), (!deleted).then_some(object.revision));
         promises.writes += 1;
         if promises.writes == TOO_MANY_WRITES {
-            self.trace.violation(format!("{} got {TOO_MANY_WRITES} writes: something does not end", self.cluster));
+            self.trace.violation(format!(
+                "{} got {TOO_MANY_WRITES} writes: something does not end",
+                self.cluster
+            ));
         }
         drop(promises);
-        let text = format!("{what} {key} r{} {:016x}", object.revision, short_hash(&object.json));
+        let text = format!(
+            "{what} {key} r{} {:016x}",
+            object.revision,
+            short_hash(&object.json)
+        );
         self.trace.line(&self.cluster, &text);
         self.trace.written(&self.cluster, key, what, &object.json);
     }
@@ -196,7 +216,10 @@ mod tests {
     fn promises(objects: &[(&str, Option<u64>)], newest: u64, in_doubt: Option<&str>) -> Promises {
         let key = |name: &str| Key::new(&Resource::new("", "configmaps"), "default", name);
         Promises {
-            objects: objects.iter().map(|(name, revision)| (key(name), revision.map(Revision))).collect(),
+            objects: objects
+                .iter()
+                .map(|(name, revision)| (key(name), revision.map(Revision)))
+                .collect(),
             newest: Revision(newest),
             in_doubt: in_doubt.map(key),
             writes: 0,
@@ -212,7 +235,12 @@ mod tests {
             (&[("gone", None)], now, None, 0),
             (&[("lost", Some(now))], now, None, 1),
             (&[("doubtful", Some(now))], now, Some("doubtful"), 0),
-            (&[("lost", Some(now)), ("doubtful", Some(now))], now, Some("doubtful"), 1),
+            (
+                &[("lost", Some(now)), ("doubtful", Some(now))],
+                now,
+                Some("doubtful"),
+                1,
+            ),
             (&[], now + 1, None, 1),
         ] {
             let found = promises(objects, newest, in_doubt).check(&store).await;

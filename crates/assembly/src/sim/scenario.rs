@@ -13,10 +13,10 @@ use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{SimConfig, is_sign_of_life};
 use super::fault::{Planned, Span, plan};
 use super::fleet::{Fleet, MEMBERS};
 use super::trace::Trace;
+use super::{SimConfig, is_sign_of_life};
 use crate::fleet as overview;
 
 /// How long everything may take to come right once nothing goes wrong any more.
@@ -24,7 +24,7 @@ const CONVERGENCE: Duration = Duration::from_secs(300);
 /// How long it takes until every part has noticed everything: longer than a watch waits before it tries again.
 const SETTLED: Duration = Duration::from_secs(20);
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long nothing may be written once everything is right.
 const QUIET: Duration = Duration::from_secs(45);
 
@@ -40,7 +40,9 @@ const NAME: &str = "nginx";
 /// # Errors
 /// What was violated.
 pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String> {
-    let fleet = Fleet::start(config.seed, trace).await.map_err(|error| told("the fleet does not start", &error))?;
+    let fleet = Fleet::start(config.seed, trace)
+        .await
+        .map_err(|error| told("the fleet does not start", &error))?;
     let fleet = Arc::new(fleet);
     let mut roles = JoinSet::new();
     fleet.run_roles(config.seed, &mut roles);
@@ -51,21 +53,30 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
     let admin = fleet.parent.administrator();
     let run = Run { fleet, trace, admin };
 
-    let shape = if random.coin() { Shape::Replicated } else { Shape::Divided };
+    let shape = if random.coin() {
+        Shape::Replicated
+    } else {
+        Shape::Divided
+    };
     run.trace.line("-", &format!("{shape:?}"));
     // Registration begins at once, the Subscription follows.
     let (prepare, send) = (moment(&mut random, 5_000), moment(&mut random, 20_000));
-    let span = Span { whole: Duration::from_secs(60), busy: &[Duration::ZERO, prepare + send, prepare + send] };
+    let span = Span {
+        whole: Duration::from_secs(60),
+        busy: &[Duration::ZERO, prepare + send, prepare + send],
+    };
     let faults = run.faults(&mut random, config.faults, span);
     tokio::time::sleep(prepare).await;
     for object in templates(shape.whole(2)) {
         run.create(&shadow(&object), namespace(&object), &object).await?;
     }
     tokio::time::sleep(send).await;
-    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription(shape)).await?;
+    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription(shape))
+        .await?;
     run.trace.must_stay(true);
     run.trace.line("-", "subscription created");
-    run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2))).await?;
+    run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2)))
+        .await?;
     run.trace.must_stay(true);
     run.quiet().await?;
 
@@ -74,23 +85,41 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
     run.persist("the template is changed", || async {
         let patch = json!({"spec": {"replicas": shape.whole(3)}});
         let deployment = &templates(3)[2];
-        run.admin.patch(&shadow(deployment), namespace(deployment), NAME, None, Patch::Merge, &patch).await.map(drop)
+        run.admin
+            .patch(
+                &shadow(deployment),
+                namespace(deployment),
+                NAME,
+                None,
+                Patch::Merge,
+                &patch,
+            )
+            .await
+            .map(drop)
     })
     .await?;
     run.trace.line("-", "template changed");
-    run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3))).await?;
+    run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3)))
+        .await?;
     run.trace.must_stay(true);
+
+    if shape == Shape::Replicated && random.coin() {
+        run.leave_and_return(&mut random, config).await?;
+    }
 
     let (when, faults) = run.next_part(&mut random, config);
     tokio::time::sleep(when).await;
     run.trace.must_stay(false);
     run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
     run.trace.line("-", "subscription deleted");
-    run.settle(faults, "everything is taken back", |run| Box::pin(run.remains())).await?;
+    run.settle(faults, "everything is taken back", |run| Box::pin(run.remains()))
+        .await?;
     for object in templates(2) {
-        run.delete(&shadow(&object), namespace(&object), meta::name(&object)).await?;
+        run.delete(&shadow(&object), namespace(&object), meta::name(&object))
+            .await?;
     }
-    run.until("the templates are gone", |run| Box::pin(run.templates_left())).await?;
+    run.until("the templates are gone", |run| Box::pin(run.templates_left()))
+        .await?;
     run.quiet().await?;
     stop.cancel();
     match counter.await {
@@ -152,7 +181,10 @@ impl Run<'_> {
     /// When the next thing is to happen, and what goes wrong around it.
     fn next_part(&self, random: &mut SplitMix, config: &SimConfig) -> (Duration, JoinSet<()>) {
         let when = moment(random, 10_000);
-        let span = Span { whole: Duration::from_secs(30), busy: &[when] };
+        let span = Span {
+            whole: Duration::from_secs(30),
+            busy: &[when],
+        };
         (when, self.faults(random, config.faults / 2, span))
     }
 
@@ -180,7 +212,9 @@ impl Run<'_> {
         let deadline = tokio::time::Instant::now() + CONVERGENCE;
         let mut settled = false;
         loop {
-            let missing = look(self).await.unwrap_or_else(|error| vec![runtime::Chain(&error).to_string()]);
+            let missing = look(self)
+                .await
+                .unwrap_or_else(|error| vec![runtime::Chain(&error).to_string()]);
             self.check()?;
             if missing.is_empty() && settled {
                 self.trace.line("-", what);
@@ -197,7 +231,12 @@ impl Run<'_> {
                 return Err(format!(
                     "not within {} virtual seconds: {what}; missing: {}",
                     CONVERGENCE.as_secs(),
-                    missing.iter().take(8).map(String::as_str).collect::<Vec<_>>().join("; ")
+                    missing
+                        .iter()
+                        .take(8)
+                        .map(String::as_str)
+                        .collect::<Vec<_>>()
+                        .join("; ")
                 ));
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -209,16 +248,28 @@ impl Run<'_> {
         let from = self.trace.len();
         tokio::time::sleep(QUIET).await;
         self.check()?;
-        let noise = self.trace.lines_from(from).into_iter().filter(|line| !is_sign_of_life(line));
+        let noise = self
+            .trace
+            .lines_from(from)
+            .into_iter()
+            .filter(|line| !is_sign_of_life(line));
         // Events are told late when the parent was away, and forgotten after an hour.
         let (events, noise): (Vec<String>, Vec<String>) = noise.partition(|line| line.contains(" events "));
         if events.len() > FEW_EVENTS {
-            return Err(format!("{} events though nothing happens, such as: {}", events.len(), events[0]));
+            return Err(format!(
+                "{} events though nothing happens, such as: {}",
+                events.len(),
+                events[0]
+            ));
         }
         if noise.is_empty() {
             return Ok(());
         }
-        Err(format!("{} writes though nothing happens, such as: {}", noise.len(), noise[..noise.len().min(6)].join(" | ")))
+        Err(format!(
+            "{} writes though nothing happens, such as: {}",
+            noise.len(),
+            noise[..noise.len().min(6)].join(" | ")
+        ))
     }
 
     /// Does something until it works: the server may be down.
@@ -239,7 +290,58 @@ impl Run<'_> {
         }
     }
 
-    async fn create(&self, resource: &ApiResource, namespace: Option<&str>, object: &Value) -> Result<(), String> {
+    /// One cluster is no longer meant by the Subscription, and then it is again.
+    async fn leave_and_return(&self, random: &mut SplitMix, config: &SimConfig) -> Result<(), String> {
+        let leaver = random.below(MEMBERS);
+        let name = self.fleet.members[leaver].cluster.name();
+        let managed = self
+            .all(&self.admin, &clusters::MANAGED_CLUSTERS)
+            .await
+            .map_err(|error| error.to_string())?;
+        let place = managed
+            .iter()
+            .find(|cluster| meta::name(cluster) == name)
+            .map(meta::namespace);
+        let place = place.ok_or_else(|| format!("{name} is not registered"))?;
+        let label = |value: Value| {
+            let patch = json!({"metadata": {"labels": {"demo": value}}});
+            async move {
+                let clusters = &clusters::MANAGED_CLUSTERS;
+                self.admin
+                    .patch(clusters, Some(place), name, None, Patch::Merge, &patch)
+                    .await
+                    .map(drop)
+            }
+        };
+        for place in [name, place] {
+            self.trace.excuse(place);
+        }
+        let (when, faults) = self.next_part(random, config);
+        tokio::time::sleep(when).await;
+        self.persist("a label is taken away", || label(Value::Null))
+            .await?;
+        self.trace.line(name, "is no longer meant");
+        self.settle(faults, "it is gone from where it is not meant", |run| {
+            Box::pin(run.remains_in(leaver))
+        })
+        .await?;
+        let (when, faults) = self.next_part(random, config);
+        tokio::time::sleep(when).await;
+        self.persist("a label is given back", || label(json!("nginx")))
+            .await?;
+        self.trace.line(name, "is meant again");
+        self.settle(faults, "it is everywhere again", |run| Box::pin(run.lacks(3)))
+            .await?;
+        self.trace.must_stay(true);
+        Ok(())
+    }
+
+    async fn create(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<(), String> {
         self.persist(&format!("{} is created", meta::name(object)), || async {
             match self.admin.create(resource, namespace, object).await {
                 Err(error) if error.is_already_exists() => Ok(()),
@@ -249,9 +351,18 @@ impl Run<'_> {
         .await
     }
 
-    async fn delete(&self, resource: &ApiResource, namespace: Option<&str>, name: &str) -> Result<(), String> {
+    async fn delete(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), String> {
         self.persist(&format!("{name} is deleted"), || async {
-            match self.admin.delete(resource, namespace, name, &DeleteOptions::background()).await {
+            match self
+                .admin
+                .delete(resource, namespace, name, &DeleteOptions::background())
+                .await
+            {
                 Err(error) if error.is_not_found() => Ok(()),
                 other => other,
             }
@@ -260,7 +371,10 @@ impl Run<'_> {
     }
 
     async fn all(&self, client: &Client, resource: &ApiResource) -> Result<Vec<Value>, Error> {
-        Ok(client.list_all(resource, None, &ListOptions::default()).await?.items)
+        Ok(client
+            .list_all(resource, None, &ListOptions::default())
+            .await?
+            .items)
     }
 
     /// What is missing until the application runs everywhere with so many replicas.
@@ -272,27 +386,57 @@ impl Run<'_> {
             }
         };
         let managed = self.all(&self.admin, &clusters::MANAGED_CLUSTERS).await?;
-        lacks(managed.len() == MEMBERS, format!("{} of {MEMBERS} clusters are registered", managed.len()));
+        lacks(
+            managed.len() == MEMBERS,
+            format!("{} of {MEMBERS} clusters are registered", managed.len()),
+        );
         for cluster in &managed {
-            lacks(overview::is_ready(cluster), format!("{} is not ready", meta::name(cluster)));
+            lacks(
+                overview::is_ready(cluster),
+                format!("{} is not ready", meta::name(cluster)),
+            );
             let taints = &cluster["spec"]["taints"];
             let none = taints.as_array().is_none_or(Vec::is_empty);
             lacks(none, format!("{} has taints: {taints}", meta::name(cluster)));
         }
-        lacks(self.fleet.parent.tunnels() == MEMBERS, format!("{} of {MEMBERS} tunnels", self.fleet.parent.tunnels()));
-        let subscription = self.admin.get(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
-        let bound = subscription["status"]["bindingClusters"].as_array().map_or(0, Vec::len);
-        lacks(bound == MEMBERS, format!("bound to {bound} of {MEMBERS} clusters"));
-        let members: Vec<&str> = self.fleet.members.iter().map(|member| member.cluster.name()).collect();
+        lacks(
+            self.fleet.parent.tunnels() == MEMBERS,
+            format!("{} of {MEMBERS} tunnels", self.fleet.parent.tunnels()),
+        );
+        let subscription = self
+            .admin
+            .get(&apps::SUBSCRIPTIONS, Some("default"), NAME)
+            .await?;
+        let bound = subscription["status"]["bindingClusters"]
+            .as_array()
+            .map_or(0, Vec::len);
+        lacks(
+            bound == MEMBERS,
+            format!("bound to {bound} of {MEMBERS} clusters"),
+        );
+        let members: Vec<&str> = self
+            .fleet
+            .members
+            .iter()
+            .map(|member| member.cluster.name())
+            .collect();
         let desired = |feed: &Value| (feed["kind"] == "Deployment").then_some(replicas);
         for row in overview::rows(&subscription, &members, desired) {
-            lacks(row.done, format!("the parent sees {} in {} as {:?}", row.object, row.cluster, row.ready));
+            lacks(
+                row.done,
+                format!(
+                    "the parent sees {} in {} as {:?}",
+                    row.object, row.cluster, row.ready
+                ),
+            );
         }
         for member in &self.fleet.members {
             let (name, client) = (member.cluster.name(), member.cluster.administrator());
             for object in templates(replicas) {
                 let resource = resource(&object);
-                let live = client.get_opt(&resource, namespace(&object), meta::name(&object)).await?;
+                let live = client
+                    .get_opt(&resource, namespace(&object), meta::name(&object))
+                    .await?;
                 let what = format!("{} {}", resource.kind, meta::name(&object));
                 let Some(live) = live else {
                     lacks(false, format!("{name} has no {what}"));
@@ -303,11 +447,19 @@ impl Run<'_> {
                     format!("{what} of {name} does not say whose it is"),
                 );
                 if resource.kind == "Deployment" {
-                    let pods = client.list_all(&kubernetes::PODS, Some(NAMESPACE), &ListOptions::default()).await?;
+                    let pods = client
+                        .list_all(&kubernetes::PODS, Some(NAMESPACE), &ListOptions::default())
+                        .await?;
                     let running = pods.items.iter().filter(|pod| !meta::is_deleting(pod)).count();
-                    lacks(running as i64 == replicas, format!("{running} pods of {replicas} in {name}"));
+                    lacks(
+                        running as i64 == replicas,
+                        format!("{running} pods of {replicas} in {name}"),
+                    );
                     let (wants, has) = (&live["spec"]["replicas"], &live["status"]["readyReplicas"]);
-                    lacks(*wants == replicas && *has == replicas, format!("{name} runs {has}/{wants} of {replicas}"));
+                    lacks(
+                        *wants == replicas && *has == replicas,
+                        format!("{name} runs {has}/{wants} of {replicas}"),
+                    );
                 }
             }
         }
@@ -318,14 +470,26 @@ impl Run<'_> {
             (&apps::DESCRIPTIONS, MEMBERS),
         ] {
             let found = self.all(&self.admin, resource).await?.len();
-            lacks(found == wanted, format!("{found} {} instead of {wanted}", resource.plural));
+            lacks(
+                found == wanted,
+                format!("{found} {} instead of {wanted}", resource.plural),
+            );
         }
         let namespaces = self.all(&self.admin, &kubernetes::NAMESPACES).await?;
-        let dedicated = namespaces.iter().filter(|found| meta::label(found, labels::CLUSTER_ID).is_some()).count();
-        lacks(dedicated == MEMBERS, format!("{dedicated} dedicated namespaces instead of {MEMBERS}"));
+        let dedicated = namespaces
+            .iter()
+            .filter(|found| meta::label(found, labels::CLUSTER_ID).is_some())
+            .count();
+        lacks(
+            dedicated == MEMBERS,
+            format!("{dedicated} dedicated namespaces instead of {MEMBERS}"),
+        );
         for cluster in &managed {
             if let Err(problem) = self.reach_through_the_hub(cluster).await {
-                missing.push(format!("{} is not reached through the hub: {problem}", meta::name(cluster)));
+                missing.push(format!(
+                    "{} is not reached through the hub: {problem}",
+                    meta::name(cluster)
+                ));
             }
         }
         missing.extend(self.strays().await?);
@@ -336,12 +500,20 @@ impl Run<'_> {
     async fn reach_through_the_hub(&self, cluster: &Value) -> Result<(), String> {
         let said = |error: Error| runtime::Chain(&error).to_string();
         let place = Some(meta::namespace(cluster));
-        let secret = self.admin.get(&kubernetes::SECRETS, place, names::CHILD_DEPLOYER_SECRET).await.map_err(said)?;
-        let token = secret["data"]["token"].as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+        let secret = self
+            .admin
+            .get(&kubernetes::SECRETS, place, names::CHILD_DEPLOYER_SECRET)
+            .await
+            .map_err(said)?;
+        let token = secret["data"]["token"]
+            .as_str()
+            .and_then(|text| STANDARD.decode(text).ok())
+            .unwrap_or_default();
         let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();
         let path = format!(
             "/apis/{}/{}/sockets/{id}/proxy/direct/api/v1/namespaces/{NAMESPACE}",
-            api::proxies::GROUP, api::proxies::VERSION
+            api::proxies::GROUP,
+            api::proxies::VERSION
         );
         let request = http::Request::get(path)
             .header("Impersonate-User", "clusternet")
@@ -370,12 +542,21 @@ impl Run<'_> {
                 continue;
             }
             let client = member.cluster.administrator();
-            for resource in [&kubernetes::NAMESPACES, &kubernetes::SERVICES, &kubernetes::DEPLOYMENTS] {
+            for resource in [
+                &kubernetes::NAMESPACES,
+                &kubernetes::SERVICES,
+                &kubernetes::DEPLOYMENTS,
+            ] {
                 for object in self.all(&client, resource).await? {
                     if let Some(owner) = meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION)
                         && !known.iter().any(|known| known == owner)
                     {
-                        strays.push(format!("{} {} of {} belongs to {owner}, which is no more", resource.kind, meta::name(&object), member.cluster.name()));
+                        strays.push(format!(
+                            "{} {} of {} belongs to {owner}, which is no more",
+                            resource.kind,
+                            meta::name(&object),
+                            member.cluster.name()
+                        ));
                     }
                 }
             }
@@ -396,20 +577,34 @@ impl Run<'_> {
             for object in self.all(&self.admin, resource).await? {
                 left.push(format!(
                     "{} {}/{} with {}",
-                    resource.kind, meta::namespace(&object), meta::name(&object), object["metadata"]["finalizers"]
+                    resource.kind,
+                    meta::namespace(&object),
+                    meta::name(&object),
+                    object["metadata"]["finalizers"]
                 ));
             }
         }
-        for member in &self.fleet.members {
-            let (name, client) = (member.cluster.name(), member.cluster.administrator());
-            if self.may_keep(name) {
-                continue;
+        for (index, member) in self.fleet.members.iter().enumerate() {
+            if !self.may_keep(member.cluster.name()) {
+                left.extend(self.remains_in(index).await?);
             }
-            for object in templates(0) {
-                let resource = resource(&object);
-                if client.get_opt(&resource, namespace(&object), meta::name(&object)).await?.is_some() {
-                    left.push(format!("{} {} in {name}", resource.kind, meta::name(&object)));
-                }
+        }
+        Ok(left)
+    }
+
+    /// What is left of the application in a member.
+    async fn remains_in(&self, member: usize) -> Result<Vec<String>, Error> {
+        let cluster = &self.fleet.members[member].cluster;
+        let (name, client) = (cluster.name(), cluster.administrator());
+        let mut left = Vec::new();
+        for object in templates(0) {
+            let resource = resource(&object);
+            if client
+                .get_opt(&resource, namespace(&object), meta::name(&object))
+                .await?
+                .is_some()
+            {
+                left.push(format!("{} {} in {name}", resource.kind, meta::name(&object)));
             }
         }
         Ok(left)
@@ -417,7 +612,10 @@ impl Run<'_> {
 
     async fn templates_left(&self) -> Result<Vec<String>, Error> {
         let left = self.all(&self.admin, &apps::MANIFESTS).await?;
-        Ok(left.iter().map(|left| format!("{} {}", meta::name(left), left["metadata"]["finalizers"])).collect())
+        Ok(left
+            .iter()
+            .map(|left| format!("{} {}", meta::name(left), left["metadata"]["finalizers"]))
+            .collect())
     }
 }
 
@@ -485,8 +683,19 @@ fn subscription(shape: Shape) -> Value {
 
 /// The kind of an object once more, where writing it makes a template.
 fn shadow(object: &Value) -> ApiResource {
-    let ApiResource { plural, kind, namespaced, .. } = resource(object);
-    ApiResource { group: "shadow".into(), version: "v1alpha1".into(), plural, kind, namespaced }
+    let ApiResource {
+        plural,
+        kind,
+        namespaced,
+        ..
+    } = resource(object);
+    ApiResource {
+        group: "shadow".into(),
+        version: "v1alpha1".into(),
+        plural,
+        kind,
+        namespaced,
+    }
 }
 
 fn namespace(object: &Value) -> Option<&str> {
@@ -498,14 +707,19 @@ async fn count(client: Client, stop: CancellationToken) -> Result<(), String> {
     let maps = &kubernetes::CONFIG_MAPS;
     let (mut next, mut acknowledged) = (1_u64, 0_u64);
     while !stop.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
         let found = match client.get_opt(maps, Some("default"), "count").await {
             Ok(found) => found,
             Err(_) => continue,
         };
-        let number = found.as_ref().and_then(|map| map["data"]["number"].as_str()?.parse().ok()).unwrap_or(0_u64);
+        let number = found
+            .as_ref()
+            .and_then(|map| map["data"]["number"].as_str()?.parse().ok())
+            .unwrap_or(0_u64);
         if number < acknowledged {
-            return Err(format!("a client counted to {acknowledged}, and the parent has {number}"));
+            return Err(format!(
+                "a client counted to {acknowledged}, and the parent has {number}"
+            ));
         }
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "count", "namespace": "default"},
@@ -513,7 +727,11 @@ async fn count(client: Client, stop: CancellationToken) -> Result<(), String> {
         });
         let written = match found {
             None => client.create(maps, Some("default"), &map).await,
-            Some(_) => client.patch(maps, Some("default"), "count", None, Patch::Merge, &map).await,
+            Some(_) => {
+                client
+                    .patch(maps, Some("default"), "count", None, Patch::Merge, &map)
+                    .await
+            }
         };
         if written.is_ok() {
             acknowledged = next;

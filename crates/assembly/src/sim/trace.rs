@@ -65,7 +65,9 @@ impl Trace {
     pub(crate) fn fault(&self, cluster: &str, text: &str) {
         self.line(cluster, &format!("!! {text}"));
         let at = self.elapsed_ms();
-        self.inner().faults.push(format!("{:.3}s {cluster}: {text}", at as f64 / 1_000.0));
+        self.inner()
+            .faults
+            .push(format!("{:.3}s {cluster}: {text}", at as f64 / 1_000.0));
     }
 
     /// Something happened that must not.
@@ -112,7 +114,11 @@ impl Trace {
     /// Something was written in a cluster.
     pub(crate) fn written(&self, cluster: &str, key: &Key, what: &str, json: &[u8]) {
         const PARTS: [&str; 3] = ["namespaces", "services", "apps/deployments"];
-        const RECORDS: [&str; 3] = ["apps.clusternet.io/bases", "apps.clusternet.io/descriptions", CLUSTERS];
+        const RECORDS: [&str; 3] = [
+            "apps.clusternet.io/bases",
+            "apps.clusternet.io/descriptions",
+            CLUSTERS,
+        ];
         const CLUSTERS: &str = "clusters.clusternet.io/managedclusters";
         let resource = key.resource.as_str();
         let taint = api::reasons::TAINT_UNSCHEDULABLE.as_bytes();
@@ -126,10 +132,15 @@ impl Trace {
         let (counts, place) = if cluster == "parent" {
             (RECORDS.contains(&resource), key.namespace.as_str())
         } else {
-            (PARTS.contains(&resource) && (key.name == "web" || key.namespace == "web"), cluster)
+            (
+                PARTS.contains(&resource) && (key.name == "web" || key.namespace == "web"),
+                cluster,
+            )
         };
         if counts && self.inner().stays && !self.is_excused(place) {
-            self.violation(format!("{key} of {cluster} was deleted though the Subscription is there"));
+            self.violation(format!(
+                "{key} of {cluster} was deleted though the Subscription is there"
+            ));
         }
     }
 
@@ -160,10 +171,12 @@ impl Trace {
             hash.update(line.as_bytes());
             hash.update(b"\n");
         }
-        hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing into a String never fails");
-            text
-        })
+        hash.finalize()
+            .iter()
+            .fold(String::with_capacity(64), |mut text, byte| {
+                write!(text, "{byte:02x}").expect("writing into a String never fails");
+                text
+            })
     }
 }
 
@@ -195,7 +208,9 @@ impl<S: Subscriber> Layer<S> for Listener {
         }
         inner.log.push_back(line);
         if level == Level::ERROR && inner.announced == 0 {
-            inner.violations.push(format!("an error was logged that no fault explains: {target}: {text}"));
+            inner.violations.push(format!(
+                "an error was logged that no fault explains: {target}: {text}"
+            ));
         }
     }
 }
