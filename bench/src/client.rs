@@ -34,8 +34,13 @@ impl Target {
             let data = config.pointer(pointer).and_then(serde_json::Value::as_str);
             Ok(STANDARD.decode(data.with_context(|| format!("no {pointer} in the kubeconfig"))?)?)
         };
-        let server = config.pointer("/clusters/0/cluster/server").and_then(serde_json::Value::as_str);
-        let authority = server.context("no server")?.trim_start_matches("https://").trim_end_matches('/');
+        let server = config
+            .pointer("/clusters/0/cluster/server")
+            .and_then(serde_json::Value::as_str);
+        let authority = server
+            .context("no server")?
+            .trim_start_matches("https://")
+            .trim_end_matches('/');
         Self::new(
             authority,
             &inline("/clusters/0/cluster/certificate-authority-data")?,
@@ -56,14 +61,19 @@ impl Target {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Self { authority: authority.to_owned(), tls: Arc::new(tls) })
+        Ok(Self {
+            authority: authority.to_owned(),
+            tls: Arc::new(tls),
+        })
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
         let tcp = TcpStream::connect(&self.authority).await?;
         tcp.set_nodelay(true)?;
         let host = self.authority.rsplit_once(':').context("no port")?.0.to_owned();
-        let stream = TlsConnector::from(self.tls.clone()).connect(ServerName::try_from(host)?, tcp).await?;
+        let stream = TlsConnector::from(self.tls.clone())
+            .connect(ServerName::try_from(host)?, tcp)
+            .await?;
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             // The windows of Go's client, which kubectl and all controllers use.
             .initial_stream_window_size(4 << 20)
@@ -71,7 +81,10 @@ impl Target {
             .handshake(TokioIo::new(stream))
             .await?;
         tokio::spawn(connection);
-        Ok(Client { sender, authority: self.authority.clone() })
+        Ok(Client {
+            sender,
+            authority: self.authority.clone(),
+        })
     }
 }
 

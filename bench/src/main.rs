@@ -23,14 +23,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
     };
     let outcome = match words.as_slice() {
         ["null-server", folder] => runtime.block_on(null::serve(&PathBuf::from(folder))),
         ["api" | "apiserver"] | [] => runtime.block_on(api_server(&servers::Kind::ALL)),
-        ["api", chosen @ ..] => match chosen.iter().map(|name| servers::Kind::parse(name)).collect::<Option<Vec<_>>>() {
+        ["api", chosen @ ..] => match chosen
+            .iter()
+            .map(|name| servers::Kind::parse(name))
+            .collect::<Option<Vec<_>>>()
+        {
             Some(kinds) => runtime.block_on(api_server(&kinds)),
             None => Err(anyhow::anyhow!("known servers: null, tombolo, kubernetes")),
         },
@@ -49,7 +57,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
-    let realkube = PathBuf::from(std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?);
+    let realkube =
+        PathBuf::from(std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?);
     let scratch = realkube.join("bench");
     if scratch.exists() {
         std::fs::remove_dir_all(&scratch)?;
@@ -58,7 +67,9 @@ async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
     let mut report = Report::default();
     for kind in kinds.iter().copied() {
         let server = servers::Server::start(kind, &realkube, &scratch).await?;
-        phases::run(&server, &mut report).await.with_context(|| format!("measuring {kind:?}"))?;
+        phases::run(&server, &mut report)
+            .await
+            .with_context(|| format!("measuring {kind:?}"))?;
         server.stop()?;
     }
     report.print();

@@ -28,15 +28,17 @@ pub(crate) async fn serve(folder: &Path) -> anyhow::Result<()> {
     let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let leaf = |name: &str| -> anyhow::Result<_> {
         let key = KeyPair::generate()?;
-        Ok((CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &issuer)?, key))
+        Ok((
+            CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &issuer)?,
+            key,
+        ))
     };
     let (server, server_key) = leaf("127.0.0.1")?;
     let (client, client_key) = leaf("client")?;
     let mut roots = rustls::RootCertStore::empty();
     roots.add(issuer.der().clone())?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
@@ -79,23 +81,36 @@ struct Canned {
 
 impl Canned {
     fn new() -> Self {
-        let items: Vec<String> = (0..LISTED).map(|index| object(&format!("listed-{index}"))).collect();
+        let items: Vec<String> = (0..LISTED)
+            .map(|index| object(&format!("listed-{index}")))
+            .collect();
         let list = format!(
             "{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"items\":[{}]}}",
             items.join(",")
         );
-        Self { object: Bytes::from(object("canned")), list: Bytes::from(list) }
+        Self {
+            object: Bytes::from(object("canned")),
+            list: Bytes::from(list),
+        }
     }
 }
 
-async fn answer(canned: Arc<Canned>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    canned: Arc<Canned>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let is_list = request.method() == Method::GET && request.uri().path().ends_with("/configmaps");
     // The body is read: a server that does not take it would measure nothing.
     let _broken_off = request.into_body().collect().await;
-    let body = if is_list { canned.list.clone() } else { canned.object.clone() };
+    let body = if is_list {
+        canned.list.clone()
+    } else {
+        canned.object.clone()
+    };
     let mut response = Response::new(Full::new(body));
-    response
-        .headers_mut()
-        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     Ok(response)
 }

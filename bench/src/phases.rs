@@ -51,7 +51,11 @@ fn name(index: usize) -> String {
 
 /// Takes all measurements of one server that was just started and is empty.
 pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<()> {
-    report.add(Metric::StartToReady, server.kind, server.start_to_ready.as_secs_f64());
+    report.add(
+        Metric::StartToReady,
+        server.kind,
+        server.start_to_ready.as_secs_f64(),
+    );
     let clients = try_join_all((0..CLIENTS).map(|_| server.target.connect())).await?;
     let mut admin = server.target.connect().await?;
     if server.kind != Kind::Null {
@@ -59,7 +63,9 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<
             let body = format!(
                 "{{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"{namespace}\"}}}}"
             );
-            admin.call(Method::POST, "/api/v1/namespaces", JSON, body.into()).await?;
+            admin
+                .call(Method::POST, "/api/v1/namespaces", JSON, body.into())
+                .await?;
         }
     }
     // This also warms up client and server.
@@ -68,7 +74,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<
     report.add(Metric::ResidentMib, server.kind, server.resident_mib()?);
 
     requests(server, &clients, report).await?;
-    let lists = flood(&clients, usize::MAX, Some(LISTED * 1_000), |_| {
+    let lists = flood(&clients, usize::MAX, Some(LISTED * object("").len()), |_| {
         (Method::GET, path("listed", None), JSON, Bytes::new())
     })
     .await?;
@@ -83,30 +89,55 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<
 /// Creates, patches, gets and deletes.
 async fn requests(server: &Server, clients: &[Client], report: &mut Report) -> anyhow::Result<()> {
     let creates = flood(clients, PHASE_REQUESTS, None, |index| {
-        (Method::POST, path("bench", None), JSON, object(&name(index)).into())
+        (
+            Method::POST,
+            path("bench", None),
+            JSON,
+            object(&name(index)).into(),
+        )
     })
     .await?;
     report.add(Metric::Creates, server.kind, creates.per_second);
     let count = creates.done;
     let patches = flood(clients, PHASE_REQUESTS, None, move |index| {
         let body = format!("{{\"data\":{{\"key\":\"value-{index}\"}}}}");
-        (Method::PATCH, path("bench", Some(&name(index % count))), MERGE_PATCH, body.into())
+        (
+            Method::PATCH,
+            path("bench", Some(&name(index % count))),
+            MERGE_PATCH,
+            body.into(),
+        )
     })
     .await?;
     report.add(Metric::Patches, server.kind, patches.per_second);
     let gets = flood(clients, usize::MAX, None, move |index| {
-        (Method::GET, path("bench", Some(&name(index % count))), JSON, Bytes::new())
+        (
+            Method::GET,
+            path("bench", Some(&name(index % count))),
+            JSON,
+            Bytes::new(),
+        )
     })
     .await?;
     report.add(Metric::Gets, server.kind, gets.per_second);
     let deletes = flood(clients, count, None, |index| {
-        (Method::DELETE, path("bench", Some(&name(index))), JSON, Bytes::new())
+        (
+            Method::DELETE,
+            path("bench", Some(&name(index))),
+            JSON,
+            Bytes::new(),
+        )
     })
     .await?;
     report.add(Metric::Deletes, server.kind, deletes.per_second);
     // What is left, if there was no time for all.
     each(clients, deletes.done..count, |index| {
-        (Method::DELETE, path("bench", Some(&name(index))), JSON, Bytes::new())
+        (
+            Method::DELETE,
+            path("bench", Some(&name(index))),
+            JSON,
+            Bytes::new(),
+        )
     })
     .await
 }
@@ -127,7 +158,10 @@ where
     F: Fn(usize) -> Call + Send + Sync + 'static,
 {
     let first = range.start;
-    send(clients, range.len(), None, None, move |index| request(first + index)).await?;
+    send(clients, range.len(), None, None, move |index| {
+        request(first + index)
+    })
+    .await?;
     Ok(())
 }
 
@@ -168,7 +202,10 @@ where
                 }
                 let (method, path, content_type, body) = request(index);
                 let length = client.drain(method, &path, content_type, body).await?;
-                anyhow::ensure!(least.is_none_or(|least| length >= least), "{path}: an answer of {length} bytes");
+                anyhow::ensure!(
+                    least.is_none_or(|least| length >= least),
+                    "{path}: an answer of {length} bytes"
+                );
             }
             anyhow::Ok(())
         })
@@ -177,7 +214,10 @@ where
         done?;
     }
     let done = next.load(Ordering::Relaxed).min(count);
-    Ok(Flood { per_second: done as f64 / start.elapsed().as_secs_f64(), done })
+    Ok(Flood {
+        per_second: done as f64 / start.elapsed().as_secs_f64(),
+        done,
+    })
 }
 
 async fn watchers(
@@ -186,9 +226,14 @@ async fn watchers(
     admin: &mut Client,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let list = admin.call(Method::GET, &path("watched", None), JSON, Bytes::new()).await?;
+    let list = admin
+        .call(Method::GET, &path("watched", None), JSON, Bytes::new())
+        .await?;
     let list: serde_json::Value = serde_json::from_slice(&list)?;
-    let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
+    let revision = list["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("0")
+        .to_owned();
     let seen = Arc::new(AtomicU64::new(0));
     let all = u64::try_from(WATCHERS * WATCHED_CREATES)?;
     let done = Arc::new(Notify::new());
@@ -198,13 +243,19 @@ async fn watchers(
         let mut client = connections[index % CLIENTS].clone();
         let target = format!("{}?watch=1&resourceVersion={revision}", path("watched", None));
         let response = client.send(Method::GET, &target, JSON, Bytes::new()).await?;
-        anyhow::ensure!(response.status().is_success(), "a watch was refused: {}", response.status());
+        anyhow::ensure!(
+            response.status().is_success(),
+            "a watch was refused: {}",
+            response.status()
+        );
         let (seen, done) = (seen.clone(), done.clone());
         tasks.push(tokio::spawn(async move {
             let mut body = response.into_body();
             while let Some(Ok(frame)) = body.frame().await {
                 // An event is a line.
-                let lines = frame.data_ref().map_or(0, |data| memchr::memchr_iter(b'\n', data).count());
+                let lines = frame
+                    .data_ref()
+                    .map_or(0, |data| memchr::memchr_iter(b'\n', data).count());
                 if seen.fetch_add(lines as u64, Ordering::Relaxed) + lines as u64 >= all {
                     done.notify_one();
                 }

@@ -75,7 +75,9 @@ impl Metric {
 
     fn more_is_better(self) -> bool {
         match self {
-            Self::Creates | Self::Patches | Self::Gets | Self::Deletes | Self::Lists | Self::WatchPercent => true,
+            Self::Creates | Self::Patches | Self::Gets | Self::Deletes | Self::Lists | Self::WatchPercent => {
+                true
+            }
             Self::StartToReady | Self::ResidentMib | Self::ResidentLaterMib | Self::WatchSeconds => false,
         }
     }
@@ -132,15 +134,32 @@ impl Report {
         );
         for metric in Metric::ALL {
             let figure = |kind: Kind| self.0.get(&(metric, kind)).copied();
-            let digits = |figure: f64| if figure < 10.0 { 2 } else { usize::from(figure < 1_000.0) };
+            let digits = |figure: f64| {
+                if figure < 10.0 {
+                    2
+                } else {
+                    usize::from(figure < 1_000.0)
+                }
+            };
             let show = |figure: Option<f64>| {
                 figure.map_or("-".to_owned(), |figure| format!("{figure:.*}", digits(figure)))
             };
-            let (null, ours, theirs) = (figure(Kind::Null), figure(Kind::Tombolo), figure(Kind::Kubernetes));
+            let (null, ours, theirs) = (
+                figure(Kind::Null),
+                figure(Kind::Tombolo),
+                figure(Kind::Kubernetes),
+            );
             let ratio = ours.zip(theirs).map(|(ours, theirs)| {
-                if metric.more_is_better() { ours / theirs } else { theirs / ours }
+                if metric.more_is_better() {
+                    ours / theirs
+                } else {
+                    theirs / ours
+                }
             });
-            let share = ours.zip(null).filter(|_| metric.more_is_better()).map(|(ours, null)| ours / null * 100.0);
+            let share = ours
+                .zip(null)
+                .filter(|_| metric.more_is_better())
+                .map(|(ours, null)| ours / null * 100.0);
             let goal = metric.goal();
             let verdict = match goal.is_reached(ours, ratio, share) {
                 Some(true) => "reached",

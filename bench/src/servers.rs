@@ -21,7 +21,9 @@ impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Null, Self::Tombolo, Self::Kubernetes];
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name))
+        Self::ALL
+            .into_iter()
+            .find(|kind| format!("{kind:?}").eq_ignore_ascii_case(name))
     }
 }
 
@@ -46,14 +48,26 @@ impl Server {
             Kind::Null => {
                 let kubeconfig = scratch.join("null/kubeconfig");
                 let program = std::env::current_exe()?;
-                let child = spawn(Command::new(program).arg("null-server").arg(scratch.join("null")), scratch)?;
+                let child = spawn(
+                    Command::new(program).arg("null-server").arg(scratch.join("null")),
+                    scratch,
+                )?;
                 (vec![child], kubeconfig)
             }
             Kind::Tombolo => {
                 let data = scratch.join("tombolo");
                 let program = std::env::current_exe()?.with_file_name("tombolo");
                 let mut command = Command::new(program);
-                command.args(["up", "--members", "0", "--listen", "127.0.0.1:17190", "--data-dir"]).arg(&data);
+                command
+                    .args([
+                        "up",
+                        "--members",
+                        "0",
+                        "--listen",
+                        "127.0.0.1:17190",
+                        "--data-dir",
+                    ])
+                    .arg(&data);
                 (vec![spawn(&mut command, scratch)?], data.join("kubeconfig"))
             }
             Kind::Kubernetes => {
@@ -61,8 +75,16 @@ impl Server {
                 (Vec::new(), realkube.join("cp/bench/admin.kubeconfig"))
             }
         };
-        let target = wait_until_ready(&kubeconfig).await.with_context(|| format!("{kind:?}"))?;
-        Ok(Self { kind, target, start_to_ready: start.elapsed(), processes, realkube: realkube.to_owned() })
+        let target = wait_until_ready(&kubeconfig)
+            .await
+            .with_context(|| format!("{kind:?}"))?;
+        Ok(Self {
+            kind,
+            target,
+            start_to_ready: start.elapsed(),
+            processes,
+            realkube: realkube.to_owned(),
+        })
     }
 
     /// Resident memory of its processes.
@@ -77,8 +99,15 @@ impl Server {
         let mut sum_kib = 0.0;
         for pid in pids {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-            let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-            sum_kib += line.split_whitespace().nth(1).context("no number")?.parse::<f64>()?;
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("VmRSS:"))
+                .context("no VmRSS")?;
+            sum_kib += line
+                .split_whitespace()
+                .nth(1)
+                .context("no number")?
+                .parse::<f64>()?;
         }
         Ok(sum_kib / 1_024.0)
     }
@@ -96,13 +125,22 @@ impl Server {
 }
 
 fn spawn(command: &mut Command, scratch: &Path) -> anyhow::Result<Child> {
-    let log = std::fs::File::options().create(true).append(true).open(scratch.join("servers.log"))?;
-    let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(scratch.join("servers.log"))?;
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn();
     child.with_context(|| format!("cannot start {command:?}"))
 }
 
 fn script(realkube: &Path, verb: &str) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("bench lies in the workspace")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("bench lies in the workspace")?;
     let status = Command::new("bash")
         .arg(root.join("tests/realkube/control-plane.sh"))
         .args([verb, "bench", &KUBERNETES_PORT.to_string()])
@@ -122,7 +160,9 @@ async fn wait_until_ready(kubeconfig: &Path) -> anyhow::Result<Target> {
         let attempt = async {
             let target = Target::from_kubeconfig(kubeconfig)?;
             let mut client = target.connect().await?;
-            client.call(Method::GET, "/readyz", "text/plain", Bytes::new()).await?;
+            client
+                .call(Method::GET, "/readyz", "text/plain", Bytes::new())
+                .await?;
             anyhow::Ok(target)
         };
         match attempt.await {

@@ -157,7 +157,11 @@ impl Publisher {
             request: format!("GET ConfigMap {}/kube-root-ca.crt", self.config.namespace),
             problem: "the child's certificate authority is not published there (yet)".to_owned(),
         };
-        Ok(pem.filter(|pem| !pem.is_empty()).ok_or_else(missing)?.as_bytes().to_vec())
+        Ok(pem
+            .filter(|pem| !pem.is_empty())
+            .ok_or_else(missing)?
+            .as_bytes()
+            .to_vec())
     }
 
     async fn publish(&self, token: &Token) -> Result<(), kubeio::Error> {

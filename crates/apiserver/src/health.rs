@@ -97,7 +97,10 @@ impl Health {
         }
         let title = if check.is_empty() { endpoint } else { check };
         Some(if !healthy {
-            plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{title} check failed\n"))
+            plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("{report}{title} check failed\n"),
+            )
         } else if query.get("verbose").is_some() {
             plain(StatusCode::OK, format!("{report}{title} check passed\n"))
         } else {
@@ -117,7 +120,10 @@ fn plain(status: StatusCode, text: String) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response
@@ -137,24 +143,43 @@ mod tests {
                 Some((code, String::from_utf8(body.to_vec()).unwrap()))
             }
         };
-        assert_eq!(got.as_ref().map(|(code, text)| (*code, text.as_str())), want, "{uri}");
+        assert_eq!(
+            got.as_ref().map(|(code, text)| (*code, text.as_str())),
+            want,
+            "{uri}"
+        );
     }
 
     #[tokio::test]
     async fn answers_as_kubernetes_does() {
         let health = Health::default();
         check(&health, "/healthz", Some((200, "ok"))).await;
-        check(&health, "/readyz?verbose", Some((200, "[+]ping ok\nreadyz check passed\n"))).await;
-        check(&health, "/livez/ping?verbose", Some((200, "[+]ping ok\nping check passed\n"))).await;
+        check(
+            &health,
+            "/readyz?verbose",
+            Some((200, "[+]ping ok\nreadyz check passed\n")),
+        )
+        .await;
+        check(
+            &health,
+            "/livez/ping?verbose",
+            Some((200, "[+]ping ok\nping check passed\n")),
+        )
+        .await;
         check(&health, "/livez/nothing", Some((404, "404 page not found\n"))).await;
         check(&health, "/version", None).await;
         check(&health, "/healthzz", None).await;
-        health.add("store", Kind::Ready, || Box::pin(async { Err("full".to_owned()) }));
+        health.add("store", Kind::Ready, || {
+            Box::pin(async { Err("full".to_owned()) })
+        });
         check(&health, "/livez", Some((200, "ok"))).await;
         check(
             &health,
             "/readyz",
-            Some((500, "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n")),
+            Some((
+                500,
+                "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n",
+            )),
         )
         .await;
         check(&health, "/readyz?exclude=store", Some((200, "ok"))).await;

@@ -37,7 +37,9 @@ pub async fn apply(
     caller: UserInfo,
     headers: &mut HeaderMap,
 ) -> Result<UserInfo, ApiError> {
-    let Some(wanted) = take(headers)? else { return Ok(caller) };
+    let Some(wanted) = take(headers)? else {
+        return Ok(caller);
+    };
     let account = service_account(&wanted.name);
     for attributes in actions(&wanted, account) {
         require(authorizer, &caller, &attributes).await?;
@@ -110,7 +112,11 @@ fn actions(wanted: &Wanted, account: Option<(&str, &str)>) -> Vec<Attributes> {
     }
     for (key, values) in &wanted.extra {
         let resource = format!("userextras/{key}");
-        all.extend(values.iter().map(|value| on(AUTHENTICATION, &resource, "", value)));
+        all.extend(
+            values
+                .iter()
+                .map(|value| on(AUTHENTICATION, &resource, "", value)),
+        );
     }
     all
 }
@@ -197,11 +203,19 @@ mod tests {
         check(&[], "system:anonymous [system:unauthenticated] {}").await;
         check(&[(USER, "clusternet")], "clusternet [system:authenticated] {}").await;
         check(
-            &[(USER, "clusternet"), ("impersonate-extra-Clusternet-Token", "a"), ("impersonate-extra-clusternet%2dtoken", "b")],
+            &[
+                (USER, "clusternet"),
+                ("impersonate-extra-Clusternet-Token", "a"),
+                ("impersonate-extra-clusternet%2dtoken", "b"),
+            ],
             r#"clusternet [system:authenticated] {"clusternet-token": ["a", "b"]}"#,
         )
         .await;
-        check(&[(USER, "clusternet"), (GROUP, "dev")], "clusternet [dev system:authenticated] {}").await;
+        check(
+            &[(USER, "clusternet"), (GROUP, "dev")],
+            "clusternet [dev system:authenticated] {}",
+        )
+        .await;
         check(
             &[(USER, "system:serviceaccount:shop:robot")],
             "system:serviceaccount:shop:robot [system:serviceaccounts system:serviceaccounts:shop system:authenticated] {}",

@@ -111,7 +111,10 @@ pub async fn serve<H: Handle>(
         }
         let (ticket, evicted) = door.handshakes.begin(limits.handshakes);
         if evicted {
-            complaint.about("too many handshakes are unfinished: the oldest is ended", &address);
+            complaint.about(
+                "too many handshakes are unfinished: the oldest is ended",
+                &address,
+            );
         }
         door.open.fetch_add(1, Ordering::Relaxed);
         let door = door.clone();
@@ -161,7 +164,9 @@ impl<H: Handle> Door<H> {
             },
         };
         let in_time = self.handshakes.end(number);
-        let Some(stream) = stream.filter(|_| in_time) else { return };
+        let Some(stream) = stream.filter(|_| in_time) else {
+            return;
+        };
         let (_, session) = stream.get_ref();
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let peer = Peer {
@@ -186,7 +191,11 @@ impl<H: Handle> Door<H> {
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_timeout)
-            .max_buf_size(usize::try_from(self.limits.header_bytes).unwrap_or(usize::MAX).max(8_192))
+            .max_buf_size(
+                usize::try_from(self.limits.header_bytes)
+                    .unwrap_or(usize::MAX)
+                    .max(8_192),
+            )
             .max_headers(256);
         let service = service_fn(move |request| answer(self.handler.clone(), request, peer.clone()));
         let connection = builder

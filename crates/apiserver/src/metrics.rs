@@ -87,7 +87,9 @@ impl Default for Metrics {
 }
 
 fn durations() -> Histogram {
-    Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    ])
 }
 
 impl Metrics {
@@ -173,7 +175,10 @@ impl Metrics {
                 subresource: subresource.clone(),
                 scope,
             };
-            self.0.durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
+            self.0
+                .durations
+                .get_or_create(&labels)
+                .observe(elapsed.as_secs_f64());
         }
         let labels = TotalLabels {
             verb,
@@ -303,7 +308,12 @@ mod tests {
         let info = |path: &str| RequestInfo::parse(&Method::GET, path, &Query::default());
         let second = Duration::from_secs(1);
         metrics.answered(&info("/api/v1/namespaces/a/pods"), Known::Served, 200, second);
-        metrics.answered(&info("/apis/evil/v666/attack-by-name"), Known::Unknown, 404, second);
+        metrics.answered(
+            &info("/apis/evil/v666/attack-by-name"),
+            Known::Unknown,
+            404,
+            second,
+        );
         let open = metrics.long_running("", "pods");
         metrics.hook(|text| text.push_str("store_objects 7\n"));
         let text = metrics.to_text();
@@ -318,6 +328,10 @@ mod tests {
         }
         assert!(!text.contains("evil"));
         drop(open);
-        assert!(metrics.to_text().contains("apiserver_longrunning_requests{group=\"\",resource=\"pods\"} 0"));
+        assert!(
+            metrics
+                .to_text()
+                .contains("apiserver_longrunning_requests{group=\"\",resource=\"pods\"} 0")
+        );
     }
 }

@@ -94,7 +94,11 @@ fn subject(kind: &str, spec: &Value) -> Result<UserInfo, ApiError> {
         groups: strings(&spec["groups"]),
         extra: spec["extra"]
             .as_object()
-            .map(|all| all.iter().map(|(key, values)| (key.clone(), strings(values))).collect())
+            .map(|all| {
+                all.iter()
+                    .map(|(key, values)| (key.clone(), strings(values)))
+                    .collect()
+            })
             .unwrap_or_default(),
     };
     if user.name.is_empty() && user.groups.is_empty() {
@@ -145,7 +149,11 @@ async fn subject_access(authorizer: &dyn Authorizer, object: &Value) -> Result<V
     access(authorizer, &user, &attributes, object, KIND).await
 }
 
-async fn local_access(authorizer: &dyn Authorizer, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+async fn local_access(
+    authorizer: &dyn Authorizer,
+    namespace: &str,
+    object: &Value,
+) -> Result<Value, ApiError> {
     const KIND: &str = "LocalSubjectAccessReview";
     let spec = &object["spec"];
     let (attributes, user) = (attributes(KIND, spec)?, subject(KIND, spec)?);
@@ -161,7 +169,11 @@ async fn local_access(authorizer: &dyn Authorizer, namespace: &str, object: &Val
     access(authorizer, &user, &attributes, object, KIND).await
 }
 
-async fn self_access(authorizer: &dyn Authorizer, user: &UserInfo, object: &Value) -> Result<Value, ApiError> {
+async fn self_access(
+    authorizer: &dyn Authorizer,
+    user: &UserInfo,
+    object: &Value,
+) -> Result<Value, ApiError> {
     const KIND: &str = "SelfSubjectAccessReview";
     let attributes = attributes(KIND, &object["spec"])?;
     access(authorizer, user, &attributes, object, KIND).await
@@ -215,7 +227,9 @@ async fn token(gate: &Gate, object: &Value) -> Result<Value, ApiError> {
     let spec = &object["spec"];
     let token = text(&spec["token"]);
     if token.is_empty() {
-        return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+        return Err(ApiError::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
     }
     let Some(authenticator) = gate.authenticator() else {
         return Err(ApiError::new(
@@ -231,7 +245,9 @@ async fn token(gate: &Gate, object: &Value) -> Result<Value, ApiError> {
         audiences = authenticator.tokens().audiences().to_vec();
     }
     let status = match authenticator.authenticate_token(token, &audiences).await {
-        Ok(found) => json!({"authenticated": true, "user": show_user(&found.user), "audiences": found.audiences}),
+        Ok(found) => {
+            json!({"authenticated": true, "user": show_user(&found.user), "audiences": found.audiences})
+        }
         Err(refusal) => json!({"authenticated": false, "user": {}, "error": refusal.to_string()}),
     };
     Ok(answered(AUTHENTICATION, KIND, object, status))
@@ -270,44 +286,84 @@ mod tests {
         };
         let user = UserInfo::new("ann", &[]);
         let object = json!({ "spec": spec });
-        create(&gate(), jiff::Timestamp::UNIX_EPOCH, &user, group, resource, "shop", &object)
-            .await
-            .map(|answer| answer.unwrap()["status"].clone())
+        create(
+            &gate(),
+            jiff::Timestamp::UNIX_EPOCH,
+            &user,
+            group,
+            resource,
+            "shop",
+            &object,
+        )
+        .await
+        .map(|answer| answer.unwrap()["status"].clone())
     }
 
     #[tokio::test]
     async fn answers_what_somebody_may() {
         let logs = json!({"verb": "get", "resource": "pods", "subresource": "log", "namespace": "shop", "name": "a"});
-        let status = ask("subjectaccessreviews", json!({"user": "ann", "resourceAttributes": logs})).await.unwrap();
+        let status = ask(
+            "subjectaccessreviews",
+            json!({"user": "ann", "resourceAttributes": logs}),
+        )
+        .await
+        .unwrap();
         assert_eq!(
             status,
             json!({"allowed": true, "reason": "RBAC: allowed by ClusterRoleBinding \"reads\" of ClusterRole \"reads\" to user \"ann\""})
         );
-        let status = ask("subjectaccessreviews", json!({"user": "bob", "resourceAttributes": logs})).await.unwrap();
+        let status = ask(
+            "subjectaccessreviews",
+            json!({"user": "bob", "resourceAttributes": logs}),
+        )
+        .await
+        .unwrap();
         assert_eq!(status, json!({"allowed": false}));
-        let status = ask("localsubjectaccessreviews", json!({"user": "ann", "resourceAttributes": logs})).await.unwrap();
+        let status = ask(
+            "localsubjectaccessreviews",
+            json!({"user": "ann", "resourceAttributes": logs}),
+        )
+        .await
+        .unwrap();
         assert_eq!(status["allowed"], true);
-        let status = ask("selfsubjectaccessreviews", json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}))
-            .await
-            .unwrap();
+        let status = ask(
+            "selfsubjectaccessreviews",
+            json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}),
+        )
+        .await
+        .unwrap();
         assert_eq!(status["allowed"], true);
         for (resource, spec, code) in [
             ("subjectaccessreviews", json!({"user": "ann"}), 422),
             ("subjectaccessreviews", json!({"resourceAttributes": logs}), 422),
             ("subjectaccessreviews", json!(null), 422),
-            ("subjectaccessreviews", json!({"user": "ann", "resourceAttributes": logs, "nonResourceAttributes": {}}), 422),
-            ("localsubjectaccessreviews", json!({"user": "ann", "resourceAttributes": {"namespace": "other"}}), 400),
+            (
+                "subjectaccessreviews",
+                json!({"user": "ann", "resourceAttributes": logs, "nonResourceAttributes": {}}),
+                422,
+            ),
+            (
+                "localsubjectaccessreviews",
+                json!({"user": "ann", "resourceAttributes": {"namespace": "other"}}),
+                400,
+            ),
             ("selfsubjectrulesreviews", json!({}), 400),
             ("tokenreviews", json!({}), 400),
             ("tokenreviews", json!({"token": "x"}), 503),
         ] {
-            assert_eq!(ask(resource, spec.clone()).await.unwrap_err().code, code, "{resource} {spec}");
+            assert_eq!(
+                ask(resource, spec.clone()).await.unwrap_err().code,
+                code,
+                "{resource} {spec}"
+            );
         }
     }
 
     #[tokio::test]
     async fn lists_the_rules_of_the_caller_and_who_it_is() {
-        let status = ask("selfsubjectrulesreviews", json!({"namespace": "shop"})).await.unwrap();
+        let status = ask("selfsubjectrulesreviews", json!({"namespace": "shop"}))
+            .await
+            .unwrap();
         assert_eq!(
             status,
             json!({
@@ -317,7 +373,10 @@ mod tests {
             })
         );
         let status = ask("selfsubjectreviews", json!(null)).await.unwrap();
-        assert_eq!(status["userInfo"], json!({"username": "ann", "groups": ["system:authenticated"]}));
+        assert_eq!(
+            status["userInfo"],
+            json!({"username": "ann", "groups": ["system:authenticated"]})
+        );
     }
 
     #[tokio::test]
@@ -325,7 +384,9 @@ mod tests {
         let gate = Gate::new(None, Arc::new(AllowAll));
         let user = UserInfo::anonymous();
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let answer = create(&gate, now, &user, "", "pods", "", &json!({})).await.unwrap();
+        let answer = create(&gate, now, &user, "", "pods", "", &json!({}))
+            .await
+            .unwrap();
         assert!(answer.is_none());
     }
 }

@@ -19,24 +19,38 @@ impl DataDir {
     /// # Errors
     /// [`Error::Locked`] names the holder; [`Error::Folder`] if the folder cannot be used.
     pub fn lock(root: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Folder { path: root.to_owned(), source };
+        let failed = |source| Error::Folder {
+            path: root.to_owned(),
+            source,
+        };
         make(root).map_err(failed)?;
         let path = root.join("lock");
-        let mut lock =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let mut lock = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 lock.read_to_string(&mut holder).map_err(failed)?;
-                return Err(Error::Locked { path: root.to_owned(), holder: holder.trim().to_owned() });
+                return Err(Error::Locked {
+                    path: root.to_owned(),
+                    holder: holder.trim().to_owned(),
+                });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         lock.set_len(0).map_err(failed)?;
         lock.rewind().map_err(failed)?;
         writeln!(lock, "process {}", std::process::id()).map_err(failed)?;
-        Ok(Self { root: root.to_owned(), _lock: lock })
+        Ok(Self {
+            root: root.to_owned(),
+            _lock: lock,
+        })
     }
 
     /// The folder itself.
@@ -58,15 +72,22 @@ impl DataDir {
 /// Makes a folder that only its owner can look into.
 pub(crate) fn make(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let temporary = path.with_extension("new");
-    let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
@@ -81,7 +102,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let first = DataDir::lock(folder.path()).expect("it is free");
         let error = DataDir::lock(folder.path()).expect_err("it is taken");
-        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
         drop(first);
         DataDir::lock(folder.path()).expect("it is free again");
     }
@@ -92,7 +118,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("kubeconfig");
         write_private(&path, "secret").expect("it can be written");
-        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        let mode = std::fs::metadata(&path)
+            .expect("it is there")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -43,23 +43,45 @@ pub(crate) struct Sample {
 pub(crate) async fn distribute(administrator: &Client) -> Result<Sample, Error> {
     const SHADOW: &str = "shadow";
     let resources: BTreeMap<&str, ApiResource> = [
-        ("Namespace", ApiResource::cluster(SHADOW, "v1alpha1", "namespaces", "Namespace")),
-        ("Service", ApiResource::namespaced(SHADOW, "v1alpha1", "services", "Service")),
-        ("Deployment", ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment")),
+        (
+            "Namespace",
+            ApiResource::cluster(SHADOW, "v1alpha1", "namespaces", "Namespace"),
+        ),
+        (
+            "Service",
+            ApiResource::namespaced(SHADOW, "v1alpha1", "services", "Service"),
+        ),
+        (
+            "Deployment",
+            ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment"),
+        ),
         ("Subscription", SUBSCRIPTIONS),
     ]
     .into();
-    let mut sample = Sample { created: 0, objects: Vec::new() };
+    let mut sample = Sample {
+        created: 0,
+        objects: Vec::new(),
+    };
     for object in documents(TEMPLATES).into_iter().chain(documents(SUBSCRIPTION)) {
         let (kind, name) = (meta::kind(&object), meta::name(&object));
-        let failed = |source| Error::Object { object: format!("{kind} {name:?}"), source };
+        let failed = |source| Error::Object {
+            object: format!("{kind} {name:?}"),
+            source,
+        };
         let resource = &resources[kind];
         let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
-        let live = match administrator.get_opt(resource, namespace, name).await.map_err(failed)? {
+        let live = match administrator
+            .get_opt(resource, namespace, name)
+            .await
+            .map_err(failed)?
+        {
             Some(live) => live,
             None => {
                 sample.created += 1;
-                administrator.create(resource, namespace, &object).await.map_err(failed)?
+                administrator
+                    .create(resource, namespace, &object)
+                    .await
+                    .map_err(failed)?
             }
         };
         sample.objects.push(live);
@@ -94,7 +116,14 @@ impl Watcher {
         let (clusters, subscriptions) = (start(MANAGED_CLUSTERS), start(SUBSCRIPTIONS));
         tokio::join!(clusters.ready(), subscriptions.ready());
         let changes = [clusters.subscribe(), subscriptions.subscribe()];
-        Self { clusters, subscriptions, changes, members, templates: Vec::new(), hub }
+        Self {
+            clusters,
+            subscriptions,
+            changes,
+            members,
+            templates: Vec::new(),
+            hub,
+        }
     }
 
     /// Says what is to run everywhere.
@@ -103,7 +132,11 @@ impl Watcher {
     }
 
     /// Waits until `missing` finds nothing any more; `None` if it still does at the deadline.
-    async fn until(&mut self, deadline: Option<Instant>, missing: fn(&Self) -> Vec<String>) -> Result<(), Vec<String>> {
+    async fn until(
+        &mut self,
+        deadline: Option<Instant>,
+        missing: fn(&Self) -> Vec<String>,
+    ) -> Result<(), Vec<String>> {
         loop {
             let lacking = missing(self);
             if lacking.is_empty() {
@@ -176,7 +209,11 @@ impl Watcher {
 /// The output's.
 pub(crate) fn print_rows(out: &mut (dyn Write + Send), rows: &[Row]) -> std::io::Result<()> {
     let width = |cell: fn(&Row) -> &str, least: usize| {
-        rows.iter().map(|row| cell(row).len()).max().unwrap_or(0).max(least)
+        rows.iter()
+            .map(|row| cell(row).len())
+            .max()
+            .unwrap_or(0)
+            .max(least)
     };
     let (clusters, objects) = (width(|row| &row.cluster, 7), width(|row| &row.object, 6));
     writeln!(out, "  {:clusters$}  {:objects$}  READY", "CLUSTER", "OBJECT")?;
@@ -186,7 +223,11 @@ pub(crate) fn print_rows(out: &mut (dyn Write + Send), rows: &[Row]) -> std::io:
             ("", false) => "no",
             (ready, _) => ready,
         };
-        writeln!(out, "  {:clusters$}  {:objects$}  {ready}", row.cluster, row.object)?;
+        writeln!(
+            out,
+            "  {:clusters$}  {:objects$}  {ready}",
+            row.cluster, row.object
+        )?;
     }
     Ok(())
 }

@@ -29,8 +29,13 @@ pub async fn ensure(
     let mut ensured = Ensured::default();
     for object in objects {
         let (kind, name) = (meta::kind(object), meta::name(object));
-        let failed = |source| Error::Object { object: format!("{kind} {name:?}"), source };
-        let resource = resources.get(kind).expect("the caller names every kind that it makes");
+        let failed = |source| Error::Object {
+            object: format!("{kind} {name:?}"),
+            source,
+        };
+        let resource = resources
+            .get(kind)
+            .expect("the caller names every kind that it makes");
         let namespace = Some(meta::namespace(object)).filter(|namespace| !namespace.is_empty());
         match client.get_opt(resource, namespace, name).await.map_err(failed)? {
             None => {
@@ -39,7 +44,10 @@ pub async fn ensure(
             }
             Some(live) if covers(&live, object) => {}
             Some(_) => {
-                client.patch(resource, namespace, name, None, Patch::Merge, object).await.map_err(failed)?;
+                client
+                    .patch(resource, namespace, name, None, Patch::Merge, object)
+                    .await
+                    .map_err(failed)?;
                 ensured.changed += 1;
             }
         }
@@ -51,9 +59,10 @@ pub async fn ensure(
 /// length, and cover each other entry by entry.
 fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, value)| live.get(key).map_or(is_empty(value), |found| covers(found, value))),
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
+            live.get(key)
+                .map_or(is_empty(value), |found| covers(found, value))
+        }),
         (Value::Array(live), Value::Array(wanted)) => {
             live.len() == wanted.len() && live.iter().zip(wanted).all(|(found, value)| covers(found, value))
         }
@@ -82,7 +91,12 @@ mod tests {
         let live = json!({"a": 1, "b": {"c": [1, 2]}, "status": {}});
         assert!(covers(&live, &json!({"a": 1, "b": {"c": [1, 2]}})));
         assert!(covers(&live, &json!({"b": {}, "gone": [], "none": {"x": null}})));
-        for differs in [json!({"a": 2}), json!({"b": {"c": [1]}}), json!({"d": 1}), json!({"b": {"c": [2, 1]}})] {
+        for differs in [
+            json!({"a": 2}),
+            json!({"b": {"c": [1]}}),
+            json!({"d": 1}),
+            json!({"b": {"c": [2, 1]}}),
+        ] {
             assert!(!covers(&live, &differs), "{differs}");
         }
     }

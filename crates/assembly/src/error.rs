@@ -14,7 +14,9 @@ pub enum Error {
         source: io::Error,
     },
     /// Somebody else uses the data folder.
-    #[error("the data folder {path:?} is in use by {holder}: stop that first, or name another with --data-dir")]
+    #[error(
+        "the data folder {path:?} is in use by {holder}: stop that first, or name another with --data-dir"
+    )]
     Locked {
         /// Which folder.
         path: PathBuf,

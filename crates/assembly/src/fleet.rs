@@ -28,26 +28,33 @@ pub fn is_ready(cluster: &Value) -> bool {
 
 /// The rows of a Subscription's clusters and feeds. `desired` says how many replicas a feed asks for in a cluster,
 /// `None` for those without.
-pub fn rows(
-    subscription: &Value,
-    clusters: &[&str],
-    desired: impl Fn(&Value) -> Option<i64>,
-) -> Vec<Row> {
-    let feeds = subscription["spec"]["feeds"].as_array().cloned().unwrap_or_default();
-    let statuses = subscription["status"]["aggregatedStatuses"].as_array().cloned().unwrap_or_default();
+pub fn rows(subscription: &Value, clusters: &[&str], desired: impl Fn(&Value) -> Option<i64>) -> Vec<Row> {
+    let feeds = subscription["spec"]["feeds"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let statuses = subscription["status"]["aggregatedStatuses"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let mut rows = Vec::new();
     for cluster in clusters {
         for feed in &feeds {
-            let detail = statuses.iter().find(|status| same_feed(status, feed)).and_then(|status| {
-                status["feedStatusDetails"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .find(|detail| detail["clusterName"] == *cluster)
-                    .cloned()
-            });
+            let detail = statuses
+                .iter()
+                .find(|status| same_feed(status, feed))
+                .and_then(|status| {
+                    status["feedStatusDetails"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .find(|detail| detail["clusterName"] == *cluster)
+                        .cloned()
+                });
             let available = detail.as_ref().is_some_and(|detail| detail["available"] == true);
-            let ready = detail.as_ref().and_then(|detail| detail["replicaStatus"]["readyReplicas"].as_i64());
+            let ready = detail
+                .as_ref()
+                .and_then(|detail| detail["replicaStatus"]["readyReplicas"].as_i64());
             let wanted = desired(feed);
             rows.push(Row {
                 cluster: (*cluster).to_owned(),
@@ -99,7 +106,9 @@ mod tests {
                 ]},
             ]},
         });
-        let rows = rows(&subscription, &["a", "b", "c"], |feed| (feed["kind"] == "Deployment").then_some(2));
+        let rows = rows(&subscription, &["a", "b", "c"], |feed| {
+            (feed["kind"] == "Deployment").then_some(2)
+        });
         let shown: Vec<String> = rows
             .iter()
             .map(|row| format!("{} {} {} {}", row.cluster, row.object, row.ready, row.done))

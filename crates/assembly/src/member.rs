@@ -48,9 +48,16 @@ pub async fn start_member(
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let name = config.name.clone();
     let plane = Plane::start(&name, folder, listen, env, Some(Arc::new(SimulatedPods)), tasks).await?;
-    ensure(&plane.administrator(), &manifest_resources(), &child(&ChildOptions::default())).await?;
+    ensure(
+        &plane.administrator(),
+        &manifest_resources(),
+        &child(&ChildOptions::default()),
+    )
+    .await?;
 
-    let nodes = (1..=config.nodes).map(|index| NodeSpec::named(format!("{name}-node-{index}"))).collect();
+    let nodes = (1..=config.nodes)
+        .map(|index| NodeSpec::named(format!("{name}-node-{index}")))
+        .collect();
     let simulated = members::run(
         members::Config { nodes },
         plane.administrator(),

@@ -57,8 +57,19 @@ pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> H
         plane.server.add_group(group);
     }
     let client = plane.account(names::SCHEDULER).with_server(&plane.url);
-    tasks.spawn("scheduler", scheduler::run(scheduler::Config::default(), client, env.clone(), shutdown.clone()));
+    tasks.spawn(
+        "scheduler",
+        scheduler::run(
+            scheduler::Config::default(),
+            client,
+            env.clone(),
+            shutdown.clone(),
+        ),
+    );
     let client = plane.account(names::CONTROLLERS).with_server(&plane.url);
-    tasks.spawn("controllers", controllers::run(controllers::Config::default(), client, env.clone(), shutdown));
+    tasks.spawn(
+        "controllers",
+        controllers::run(controllers::Config::default(), client, env.clone(), shutdown),
+    );
     hub
 }

@@ -56,28 +56,40 @@ impl Plane {
                 .map_err(|source| Error::Folder { path, source })
         };
         let pki = Pki::load_or_create(&open("pki")?, &[], env)?;
-        let store = Store::open(Arc::new(open("store")?), Options::new(env.clone()), Mode::Thread)
-            .map_err(|source| Error::Store { path: folder.join("store"), source })?;
+        let store = Store::open(Arc::new(open("store")?), Options::new(env.clone()), Mode::Thread).map_err(
+            |source| Error::Store {
+                path: folder.join("store"),
+                source,
+            },
+        )?;
         let server = serve_source(&store, &pki, env, pods).await?;
 
-        let listener = TcpListener::bind(listen)
-            .await
-            .map_err(|source| Error::Listen { address: listen.to_string(), source })?;
-        let address = listener
-            .local_addr()
-            .map_err(|source| Error::Listen { address: listen.to_string(), source })?;
+        let listener = TcpListener::bind(listen).await.map_err(|source| Error::Listen {
+            address: listen.to_string(),
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| Error::Listen {
+            address: listen.to_string(),
+            source,
+        })?;
         let url = format!("https://{address}");
         let facts = Facts::of(&pki, address.port());
         let governed = govern(&server, facts, tasks.shutdown())
             .await
-            .map_err(|source| Error::Object { object: "a default object".into(), source: source.into() })?;
+            .map_err(|source| Error::Object {
+                object: "a default object".into(),
+                source: source.into(),
+            })?;
         tasks.spawn(format!("{name}: garbage collection and namespaces"), async move {
             governed.close();
             governed.wait().await;
             Ok::<(), Error>(())
         });
         let certificate = ServingCertificate::new(&pki.serving)?;
-        let authorities = [pki.authority.certificate_pem(), pki.front_proxy_authority.certificate_pem()];
+        let authorities = [
+            pki.authority.certificate_pem(),
+            pki.front_proxy_authority.certificate_pem(),
+        ];
         let tls = server_config(certificate, &authorities)?;
         let (handler, shutdown) = (server.clone(), tasks.shutdown().clone());
         tasks.spawn(format!("{name}: listener"), async move {

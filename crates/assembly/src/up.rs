@@ -77,9 +77,15 @@ async fn start(
     let begin = Instant::now();
     let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
     let parent = Plane::start("tombolo", folder.root(), config.listen, env, None, tasks).await?;
-    data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig)
-        .map_err(|source| Error::Folder { path: folder.root().to_owned(), source })?;
-    say(format!("{:>8}  control plane ready at {}", shown(begin.elapsed()), parent.url))?;
+    data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig).map_err(|source| Error::Folder {
+        path: folder.root().to_owned(),
+        source,
+    })?;
+    say(format!(
+        "{:>8}  control plane ready at {}",
+        shown(begin.elapsed()),
+        parent.url
+    ))?;
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
     let hub = parent::start_roles(&parent, env, tasks);
@@ -93,7 +99,9 @@ async fn start(
         return Ok(());
     }
 
-    let names: Vec<String> = (1..=config.members).map(|index| format!("member-{index}")).collect();
+    let names: Vec<String> = (1..=config.members)
+        .map(|index| format!("member-{index}"))
+        .collect();
     let token = bootstrap_token(&administrator, env).await?;
     for name in &names {
         let member = MemberConfig {
@@ -102,17 +110,30 @@ async fn start(
             labels: [(demo::LABEL.0.to_owned(), demo::LABEL.1.to_owned())].into(),
             token: token.clone(),
         };
-        let to_parent =
-            HttpsParent { url: parent.url.clone(), authority_pem: Some(parent.authority_pem.clone()) };
+        let to_parent = HttpsParent {
+            url: parent.url.clone(),
+            authority_pem: Some(parent.authority_pem.clone()),
+        };
         start_member(member, &folder.member(name), to_parent, env, tasks).await?;
     }
-    say(format!("{:>8}  {} simulated members started", shown(begin.elapsed()), names.len()))?;
+    say(format!(
+        "{:>8}  {} simulated members started",
+        shown(begin.elapsed()),
+        names.len()
+    ))?;
     let mut watcher = Watcher::start(&administrator, hub, names.clone()).await;
     if config.demo {
         let sample = demo::distribute(&administrator).await?;
-        let verdict = if sample.created == 0 { "found as it was" } else { "stored" };
+        let verdict = if sample.created == 0 {
+            "found as it was"
+        } else {
+            "stored"
+        };
         watcher.expect(sample.objects);
-        say(format!("{:>8}  sample application {verdict}", shown(begin.elapsed())))?;
+        say(format!(
+            "{:>8}  sample application {verdict}",
+            shown(begin.elapsed())
+        ))?;
     }
     let deadline = config.exit_when_ready.then(|| begin + READY_LIMIT);
     let not_ready = |missing: Vec<String>| Error::NotReady {
@@ -120,10 +141,17 @@ async fn start(
         missing: missing.join(", "),
     };
     watcher.clusters_ready(deadline).await.map_err(not_ready)?;
-    say(format!("{:>8}  {} clusters, all ready", shown(begin.elapsed()), names.len()))?;
+    say(format!(
+        "{:>8}  {} clusters, all ready",
+        shown(begin.elapsed()),
+        names.len()
+    ))?;
     if config.demo {
         watcher.distributed(deadline).await.map_err(not_ready)?;
-        say(format!("{:>8}  nginx runs in all of them", shown(begin.elapsed())))?;
+        say(format!(
+            "{:>8}  nginx runs in all of them",
+            shown(begin.elapsed())
+        ))?;
         say(String::new())?;
         demo::print_rows(out, &watcher.rows()).map_err(Error::Output)?;
         print_next_steps(out, folder).map_err(Error::Output)?;
@@ -136,7 +164,10 @@ fn print_next_steps(out: &mut (dyn Write + Send), folder: &DataDir) -> std::io::
     let (kubeconfig, data_dir) = (kubeconfig.display(), folder.root().display());
     writeln!(out, "\nTry next, in another terminal:")?;
     writeln!(out, "  kubectl --kubeconfig {kubeconfig} get mcls,subs,desc -A")?;
-    writeln!(out, "  tombolo scale deployment/nginx --replicas 4 -n web --data-dir {data_dir}")?;
+    writeln!(
+        out,
+        "  tombolo scale deployment/nginx --replicas 4 -n web --data-dir {data_dir}"
+    )?;
     writeln!(
         out,
         "  tombolo kubeconfig member-1 --data-dir {data_dir} > m1 && kubectl --kubeconfig m1 get pods -A"
@@ -168,19 +199,31 @@ async fn bootstrap_token(administrator: &Client, env: &Env) -> Result<String, Er
                     "auth-extra-groups": BOOTSTRAP_GROUP,
                 },
             });
-            let failed = |source| Error::Object { object: "the members' bootstrap token".into(), source };
-            administrator.create(&SECRETS, system, &object).await.map_err(failed)?
+            let failed = |source| Error::Object {
+                object: "the members' bootstrap token".into(),
+                source,
+            };
+            administrator
+                .create(&SECRETS, system, &object)
+                .await
+                .map_err(failed)?
         }
     };
-    Ok(format!("{}.{}", secret_text(&secret, "token-id"), secret_text(&secret, "token-secret")))
+    Ok(format!(
+        "{}.{}",
+        secret_text(&secret, "token-id"),
+        secret_text(&secret, "token-secret")
+    ))
 }
 
 fn secret_text(secret: &Value, key: &str) -> String {
     use base64::Engine as _;
     let encoded = secret["data"][key].as_str().unwrap_or_default();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_else(|_| {
-        tracing::warn!(name = meta::name(secret), key, "a secret's value is no base64");
-        Vec::new()
-    });
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(encoded)
+        .unwrap_or_else(|_| {
+            tracing::warn!(name = meta::name(secret), key, "a secret's value is no base64");
+            Vec::new()
+        });
     String::from_utf8_lossy(&bytes).into_owned()
 }

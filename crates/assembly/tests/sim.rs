@@ -8,7 +8,10 @@ fn well(config: SimConfig) -> SimReport {
 
 #[test]
 fn a_fleet_without_faults_does_its_job() {
-    let report = well(SimConfig { faults: 0, ..SimConfig::new(1) });
+    let report = well(SimConfig {
+        faults: 0,
+        ..SimConfig::new(1)
+    });
     assert_eq!(report.faults, Vec::<String>::new());
 }
 
@@ -23,5 +26,8 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn another_seed_gives_another_trace() {
-    assert_ne!(well(SimConfig::new(3)).trace_hash, well(SimConfig::new(4)).trace_hash);
+    assert_ne!(
+        well(SimConfig::new(3)).trace_hash,
+        well(SimConfig::new(4)).trace_hash
+    );
 }

@@ -23,25 +23,40 @@ impl Wanted {
     fn new(discovery: &Discovery, given: Option<&str>, mut object: Value) -> Result<Self, Error> {
         let resource = by_kind(discovery, &meta::gvk(&object))?;
         if meta::name(&object).is_empty() {
-            return Err(Error::Usage(format!("an object of kind {} has no metadata.name", meta::kind(&object))));
+            return Err(Error::Usage(format!(
+                "an object of kind {} has no metadata.name",
+                meta::kind(&object)
+            )));
         }
         let namespace = namespace(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
         if let Some(namespace) = &namespace {
             object["metadata"]["namespace"] = json!(namespace);
         }
-        Ok(Self { resource, namespace, object })
+        Ok(Self {
+            resource,
+            namespace,
+            object,
+        })
     }
 
     fn title(&self) -> String {
         let group = meta::gvk(&self.object).group;
         let dot = if group.is_empty() { "" } else { "." };
-        format!("{}{dot}{group}/{}", meta::kind(&self.object).to_lowercase(), meta::name(&self.object))
+        format!(
+            "{}{dot}{group}/{}",
+            meta::kind(&self.object).to_lowercase(),
+            meta::name(&self.object)
+        )
     }
 
     async fn live(&self, hub: &Hub) -> Result<Option<Value>, Error> {
         let title = self.title();
         hub.client
-            .get_opt(&self.resource, self.namespace.as_deref(), meta::name(&self.object))
+            .get_opt(
+                &self.resource,
+                self.namespace.as_deref(),
+                meta::name(&self.object),
+            )
             .await
             .map_err(Error::hub(format!("{title} cannot be read")))
     }
@@ -49,7 +64,10 @@ impl Wanted {
     /// The object as it is to be stored: with what was applied in its annotation.
     fn annotated(&self) -> Value {
         let mut applied = self.object.clone();
-        if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        if let Some(annotations) = applied
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
             annotations.remove(LAST_APPLIED);
         }
         let text = format!("{applied}\n");
@@ -60,7 +78,9 @@ impl Wanted {
     /// What has to change in the live object.
     fn patch(&self, live: &Value) -> Value {
         let last = meta::annotation(live, LAST_APPLIED);
-        let last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| json!({}));
+        let last: Value = last
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_else(|| json!({}));
         json_merge_diff(&last, &self.annotated(), live)
     }
 }
@@ -71,7 +91,10 @@ async fn wanted(hub: &Hub, sources: &[Source], given: Option<&str>) -> Result<Ve
         return Err(Error::Usage("the files hold no objects".into()));
     }
     let discovery = hub.discover().await?;
-    objects.into_iter().map(|object| Wanted::new(&discovery, given, object)).collect()
+    objects
+        .into_iter()
+        .map(|object| Wanted::new(&discovery, given, object))
+        .collect()
 }
 
 /// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged.
@@ -90,7 +113,10 @@ pub async fn apply(
         let namespace = wanted.namespace.as_deref();
         let verdict = match wanted.live(hub).await? {
             None => {
-                hub.client.create(&wanted.resource, namespace, &wanted.annotated()).await.map_err(failed())?;
+                hub.client
+                    .create(&wanted.resource, namespace, &wanted.annotated())
+                    .await
+                    .map_err(failed())?;
                 "created"
             }
             Some(live) => {
@@ -156,10 +182,16 @@ pub async fn diff(
         };
         let show = |object: &Value| {
             let mut shown = object.clone();
-            if let Some(annotations) = shown.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            if let Some(annotations) = shown
+                .pointer_mut("/metadata/annotations")
+                .and_then(Value::as_object_mut)
+            {
                 annotations.remove(LAST_APPLIED);
                 if annotations.is_empty() {
-                    shown["metadata"].as_object_mut().expect("it held annotations").remove("annotations");
+                    shown["metadata"]
+                        .as_object_mut()
+                        .expect("it held annotations")
+                        .remove("annotations");
                 }
             }
             codec::yaml::to_string(&shown)
@@ -218,8 +250,10 @@ mod tests {
     #[test]
     fn takes_back_what_was_applied_before_and_keeps_what_others_set() {
         let resource = ApiResource::namespaced("shadow", "v1alpha1", "configmaps", "ConfigMap");
-        let object = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "x", "namespace": "default"}, "data": data});
+        let object = |data: Value| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "x", "namespace": "default"}, "data": data})
+        };
         let first = Wanted {
             resource: resource.clone(),
             namespace: Some("default".into()),
@@ -227,7 +261,11 @@ mod tests {
         };
         let mut live = first.annotated();
         live["data"]["other"] = json!("kept");
-        let second = Wanted { resource, namespace: Some("default".into()), object: object(json!({"a": "1"})) };
+        let second = Wanted {
+            resource,
+            namespace: Some("default".into()),
+            object: object(json!({"a": "1"})),
+        };
         let patch = second.patch(&live);
         machinery::patch::merge_patch(&mut live, &patch);
         assert_eq!(live["data"], json!({"a": "1", "other": "kept"}));

@@ -35,7 +35,16 @@ pub async fn clusters(
         writeln!(out, "No clusters yet: `tombolo join` says how one joins")?;
         return Ok(());
     }
-    let header = ["NAME", "NAMESPACE", "READY", "SYNC", "KUBERNETES", "NODES", "HEARTBEAT"].map(ToOwned::to_owned);
+    let header = [
+        "NAME",
+        "NAMESPACE",
+        "READY",
+        "SYNC",
+        "KUBERNETES",
+        "NODES",
+        "HEARTBEAT",
+    ]
+    .map(ToOwned::to_owned);
     let rows: Vec<Vec<String>> = listed.items.iter().map(|cluster| row(cluster, now)).collect();
     print_table(out, &header, &rows)
 }
@@ -55,7 +64,9 @@ fn row(cluster: &Value, now: Timestamp) -> Vec<String> {
     let heartbeat = status["lastObservedTime"]
         .as_str()
         .and_then(|time| time.parse::<Timestamp>().ok())
-        .map_or("never".to_owned(), |time| format!("{} ago", human_duration(now.duration_since(time))));
+        .map_or("never".to_owned(), |time| {
+            format!("{} ago", human_duration(now.duration_since(time)))
+        });
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     vec![
         meta::name(cluster).to_owned(),
@@ -80,7 +91,9 @@ pub(crate) async fn find(hub: &Hub, wanted: &str) -> Result<Value, Error> {
         meta::name(cluster) == wanted || qualified == wanted || cluster["spec"]["clusterId"] == wanted
     };
     let mut found = listed.items.into_iter().filter(fits);
-    let first = found.next().ok_or_else(|| Error::UnknownCluster(wanted.to_owned()))?;
+    let first = found
+        .next()
+        .ok_or_else(|| Error::UnknownCluster(wanted.to_owned()))?;
     match found.next() {
         None => Ok(first),
         Some(second) => Err(Error::Usage(format!(

@@ -31,7 +31,10 @@ pub async fn delete(
     for target in targets {
         let resource = by_word(&discovery, &target.kind)?;
         let Some(name) = &target.name else {
-            return Err(Error::Usage(format!("say which of the {} to delete", resource.plural)));
+            return Err(Error::Usage(format!(
+                "say which of the {} to delete",
+                resource.plural
+            )));
         };
         let namespace = pick(&resource, "", given)?.map(ToOwned::to_owned);
         doomed.push((resource, namespace, name.clone()));
@@ -39,10 +42,24 @@ pub async fn delete(
     // What was made last goes first.
     for (resource, namespace, name) in doomed.into_iter().rev() {
         let title = format!("{} {name:?}", resource.kind.to_lowercase());
-        match hub.client.delete(&resource, namespace.as_deref(), &name, &DeleteOptions::background()).await {
+        match hub
+            .client
+            .delete(
+                &resource,
+                namespace.as_deref(),
+                &name,
+                &DeleteOptions::background(),
+            )
+            .await
+        {
             Ok(()) => writeln!(out, "{title} deleted")?,
             Err(error) if error.is_not_found() && ignore_not_found => {}
-            Err(source) => return Err(Error::Hub { doing: format!("{title} cannot be deleted"), source }),
+            Err(source) => {
+                return Err(Error::Hub {
+                    doing: format!("{title} cannot be deleted"),
+                    source,
+                });
+            }
         }
     }
     Ok(())

@@ -27,8 +27,11 @@ impl Words {
     }
 
     fn patch(&self, field: &str) -> Value {
-        let entries: Map<String, Value> =
-            self.0.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        let entries: Map<String, Value> = self
+            .0
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect();
         json!({"metadata": {field: entries}})
     }
 }
@@ -93,7 +96,10 @@ mod tests {
     fn sets_and_removes() {
         let words = ["a=1".to_owned(), "b-".to_owned(), "c=x=y".to_owned()];
         let words = Words::parse(&words).expect("they are fine");
-        assert_eq!(words.patch("labels"), json!({"metadata": {"labels": {"a": "1", "b": null, "c": "x=y"}}}));
+        assert_eq!(
+            words.patch("labels"),
+            json!({"metadata": {"labels": {"a": "1", "b": null, "c": "x=y"}}})
+        );
         for bad in ["", "a", "=x", "-"] {
             assert!(Words::parse(&[bad.to_owned()]).is_err(), "{bad:?}");
         }

@@ -47,7 +47,13 @@ pub async fn get(
             }
             None => {
                 let options = ListOptions::labels(selector);
-                objects.extend(hub.client.list_all(&resource, namespace, &options).await.map_err(failed)?.items);
+                objects.extend(
+                    hub.client
+                        .list_all(&resource, namespace, &options)
+                        .await
+                        .map_err(failed)?
+                        .items,
+                );
             }
         }
     }
@@ -87,10 +93,17 @@ async fn table(
         .header(header::ACCEPT, TABLE)
         .body(Vec::new())
         .map_err(|error| Error::Usage(format!("{doing}: {error}")))?;
-    let response = hub.client.request(request).await.map_err(Error::hub(doing.clone()))?;
+    let response = hub
+        .client
+        .request(request)
+        .await
+        .map_err(Error::hub(doing.clone()))?;
     if !response.status().is_success() {
         let error = ApiError::from_body(response.status().as_u16(), response.body());
-        return Err(Error::Hub { doing, source: kubeio::Error::Api(error) });
+        return Err(Error::Hub {
+            doing,
+            source: kubeio::Error::Api(error),
+        });
     }
     let answer: Value = serde_json::from_slice(response.body())
         .map_err(|error| Error::Missing(format!("{doing}: the answer is no JSON: {error}")))?;
@@ -98,7 +111,10 @@ async fn table(
         return Ok(answer);
     }
     // A server that knows no Table: names and ages are always there.
-    let items = answer["items"].as_array().cloned().unwrap_or_else(|| vec![answer]);
+    let items = answer["items"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| vec![answer]);
     let rows: Vec<Value> = items
         .iter()
         .map(|item| {

@@ -29,12 +29,19 @@ impl Place {
         if let Some(folder) = &self.data_dir {
             return Ok(folder.join("kubeconfig"));
         }
-        let first = self.environment.as_deref().and_then(|list| list.split(':').find(|path| !path.is_empty()));
+        let first = self
+            .environment
+            .as_deref()
+            .and_then(|list| list.split(':').find(|path| !path.is_empty()));
         if let Some(path) = first {
             return Ok(path.into());
         }
         let usual = Path::new(".tombolo/kubeconfig");
-        if usual.is_file() { Ok(usual.to_owned()) } else { Err(Error::NoHub) }
+        if usual.is_file() {
+            Ok(usual.to_owned())
+        } else {
+            Err(Error::NoHub)
+        }
     }
 }
 
@@ -54,16 +61,24 @@ impl Hub {
     /// [`Error::Read`] and [`Error::Hub`] for a kubeconfig that cannot be used.
     pub async fn connect(place: &Place) -> Result<Self, Error> {
         let path = place.find()?;
-        let kubeconfig =
-            std::fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        let kubeconfig = std::fs::read_to_string(&path).map_err(|source| Error::Read {
+            path: path.clone(),
+            source,
+        })?;
         let client = Client::from_kubeconfig(&kubeconfig, None)
             .await
-            .map_err(Error::hub(format!("the kubeconfig {} cannot be used", path.display())))?;
+            .map_err(Error::hub(format!(
+                "the kubeconfig {} cannot be used",
+                path.display()
+            )))?;
         Ok(Self { client, kubeconfig })
     }
 
     pub(crate) async fn discover(&self) -> Result<Discovery, Error> {
-        self.client.discover().await.map_err(Error::hub("the hub does not say what it serves"))
+        self.client
+            .discover()
+            .await
+            .map_err(Error::hub("the hub does not say what it serves"))
     }
 }
 
@@ -79,9 +94,15 @@ mod tests {
             environment: Some(":c:d".into()),
         };
         assert_eq!(all.find().expect("named"), PathBuf::from("a"));
-        let folder = Place { kubeconfig: None, ..all };
+        let folder = Place {
+            kubeconfig: None,
+            ..all
+        };
         assert_eq!(folder.find().expect("named"), PathBuf::from("b/kubeconfig"));
-        let environment = Place { data_dir: None, ..folder };
+        let environment = Place {
+            data_dir: None,
+            ..folder
+        };
         assert_eq!(environment.find().expect("named"), PathBuf::from("c"));
     }
 }

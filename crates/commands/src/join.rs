@@ -38,9 +38,10 @@ pub async fn join(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let (id, secret) = (token_part(env, 6), token_part(env, 16));
-    let expiration = env.now().checked_add(options.token_lifetime).map_err(|error| {
-        Error::Usage(format!("a token cannot last {}: {error}", options.token_lifetime))
-    })?;
+    let expiration = env
+        .now()
+        .checked_add(options.token_lifetime)
+        .map_err(|error| Error::Usage(format!("a token cannot last {}: {error}", options.token_lifetime)))?;
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
         "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
@@ -72,9 +73,15 @@ fn token_part(env: &Env, length: usize) -> String {
 fn ca(hub: &Hub) -> Result<String, Error> {
     use base64::Engine as _;
     let documents = crate::objects::parse("the hub's kubeconfig", &hub.kubeconfig)?;
-    let cluster = documents.first().map(|config| config["clusters"][0]["cluster"].clone()).unwrap_or_default();
+    let cluster = documents
+        .first()
+        .map(|config| config["clusters"][0]["cluster"].clone())
+        .unwrap_or_default();
     if let Some(file) = cluster["certificate-authority"].as_str() {
-        return std::fs::read_to_string(file).map_err(|source| Error::Read { path: file.into(), source });
+        return std::fs::read_to_string(file).map_err(|source| Error::Read {
+            path: file.into(),
+            source,
+        });
     }
     let data = cluster["certificate-authority-data"].as_str().unwrap_or_default();
     base64::engine::general_purpose::STANDARD

@@ -33,18 +33,34 @@ pub async fn kubeconfig(hub: &Hub, cluster: &str, out: &mut (dyn Write + Send)) 
     });
     let door = hub
         .client
-        .create_subresource(&SERVICE_ACCOUNTS, Some(SYSTEM_NAMESPACE), HUB_PROXY, "token", &request)
+        .create_subresource(
+            &SERVICE_ACCOUNTS,
+            Some(SYSTEM_NAMESPACE),
+            HUB_PROXY,
+            "token",
+            &request,
+        )
         .await
-        .map_err(Error::hub(format!("no token of the hub's account {HUB_PROXY:?} can be had")))?;
+        .map_err(Error::hub(format!(
+            "no token of the hub's account {HUB_PROXY:?} can be had"
+        )))?;
     let secret = hub
         .client
         .get(&SECRETS, Some(namespace), CHILD_DEPLOYER_SECRET)
         .await
-        .map_err(Error::hub(format!("cluster {cluster:?} has not published a credential yet")))?;
-    let stored = secret["data"]["token"].as_str().and_then(|token| STANDARD.decode(token).ok());
-    let stored = stored.and_then(|token| String::from_utf8(token).ok()).ok_or_else(|| {
-        Error::Missing(format!("the secret {namespace}/{CHILD_DEPLOYER_SECRET} holds no token"))
-    })?;
+        .map_err(Error::hub(format!(
+            "cluster {cluster:?} has not published a credential yet"
+        )))?;
+    let stored = secret["data"]["token"]
+        .as_str()
+        .and_then(|token| STANDARD.decode(token).ok());
+    let stored = stored
+        .and_then(|token| String::from_utf8(token).ok())
+        .ok_or_else(|| {
+            Error::Missing(format!(
+                "the secret {namespace}/{CHILD_DEPLOYER_SECRET} holds no token"
+            ))
+        })?;
     let proxy = format!("/apis/proxies.clusternet.io/v1alpha1/sockets/{id}/proxy/direct");
     let member = member_token(hub, cluster, &proxy, stored.trim(), &request).await?;
     let document = document(hub, cluster, &proxy, &token(&door)?, &member)?;
@@ -54,7 +70,9 @@ pub async fn kubeconfig(hub: &Hub, cluster: &str, out: &mut (dyn Write + Send)) 
 
 fn token(answer: &Value) -> Result<String, Error> {
     let token = answer["status"]["token"].as_str();
-    token.map(ToOwned::to_owned).ok_or_else(|| Error::Missing("the answer holds no token".into()))
+    token
+        .map(ToOwned::to_owned)
+        .ok_or_else(|| Error::Missing("the answer holds no token".into()))
 }
 
 /// Asks the member, through the hub, for a token that ends soon.
@@ -76,10 +94,17 @@ async fn member_token(
         .header("impersonate-extra-clusternet-token", stored)
         .body(request.to_string().into_bytes())
         .map_err(|error| Error::Missing(format!("{doing}: {error}")))?;
-    let response = hub.client.request(request).await.map_err(Error::hub(doing.clone()))?;
+    let response = hub
+        .client
+        .request(request)
+        .await
+        .map_err(Error::hub(doing.clone()))?;
     if !response.status().is_success() {
         let error = ApiError::from_body(response.status().as_u16(), response.body());
-        return Err(Error::Hub { doing, source: kubeio::Error::Api(error) });
+        return Err(Error::Hub {
+            doing,
+            source: kubeio::Error::Api(error),
+        });
     }
     let answer = serde_json::from_slice(response.body())
         .map_err(|error| Error::Missing(format!("{doing}: the answer is no JSON: {error}")))?;
@@ -92,15 +117,25 @@ fn document(hub: &Hub, cluster: &str, proxy: &str, door: &str, member: &str) -> 
     let current = config["current-context"].as_str().unwrap_or_default();
     let by_name = |list: &str, name: &Value| -> Value {
         let entries = config[list].as_array().cloned().unwrap_or_default();
-        entries.into_iter().find(|entry| entry["name"] == *name).unwrap_or_default()
+        entries
+            .into_iter()
+            .find(|entry| entry["name"] == *name)
+            .unwrap_or_default()
     };
     let context = by_name("contexts", &json!(current));
     let mut entry = by_name("clusters", &context["context"]["cluster"])["cluster"].clone();
     if let Some(file) = entry["certificate-authority"].as_str() {
-        let pem = std::fs::read(file).map_err(|source| Error::Read { path: file.into(), source })?;
+        let pem = std::fs::read(file).map_err(|source| Error::Read {
+            path: file.into(),
+            source,
+        })?;
         entry["certificate-authority-data"] = json!(STANDARD.encode(pem));
     }
-    let server = entry["server"].as_str().unwrap_or_default().trim_end_matches('/').to_owned();
+    let server = entry["server"]
+        .as_str()
+        .unwrap_or_default()
+        .trim_end_matches('/')
+        .to_owned();
     Ok(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": cluster,
         "clusters": [{"name": cluster, "cluster": {

@@ -18,7 +18,11 @@ pub enum Source {
 
 impl From<&str> for Source {
     fn from(text: &str) -> Self {
-        if text == "-" { Self::Input } else { Self::Path(text.into()) }
+        if text == "-" {
+            Self::Input
+        } else {
+            Self::Path(text.into())
+        }
     }
 }
 
@@ -34,13 +38,18 @@ pub fn read(sources: &[Source]) -> Result<Vec<Value>, Error> {
                 let mut text = String::new();
                 std::io::stdin()
                     .read_to_string(&mut text)
-                    .map_err(|source| Error::Read { path: "standard input".into(), source })?;
+                    .map_err(|source| Error::Read {
+                        path: "standard input".into(),
+                        source,
+                    })?;
                 objects.extend(parse("standard input", &text)?);
             }
             Source::Path(path) => {
                 for file in files(path)? {
-                    let text = std::fs::read_to_string(&file)
-                        .map_err(|source| Error::Read { path: file.clone(), source })?;
+                    let text = std::fs::read_to_string(&file).map_err(|source| Error::Read {
+                        path: file.clone(),
+                        source,
+                    })?;
                     objects.extend(parse(&file.display().to_string(), &text)?);
                 }
             }
@@ -53,12 +62,16 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let failed = |source| Error::Read {
+        path: path.to_owned(),
+        source,
+    };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let file = entry.map_err(failed)?.path();
-        let is_manifest =
-            file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml" || extension == "json");
+        let is_manifest = file
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml" || extension == "json");
         if is_manifest && file.is_file() {
             files.push(file);
         }
@@ -69,15 +82,24 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// The objects of a text with any number of documents.
 pub(crate) fn parse(path: &str, text: &str) -> Result<Vec<Value>, Error> {
-    let failed = |problem: String| Error::Parse { path: path.to_owned(), problem };
+    let failed = |problem: String| Error::Parse {
+        path: path.to_owned(),
+        problem,
+    };
     let documents = codec::yaml::parse(text).map_err(|error| failed(error.to_string()))?;
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
         if document.is_null() {
             continue;
         }
-        let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-        let items = if is_list { document["items"].as_array().cloned() } else { None };
+        let is_list = document["kind"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("List"));
+        let items = if is_list {
+            document["items"].as_array().cloned()
+        } else {
+            None
+        };
         for object in items.unwrap_or_else(|| vec![document]) {
             for field in ["apiVersion", "kind"] {
                 if object[field].as_str().is_none_or(str::is_empty) {

@@ -60,7 +60,12 @@ pub(crate) fn print_server_table(
         .collect();
     let mut header: Vec<String> = shown
         .iter()
-        .map(|index| columns[*index]["name"].as_str().unwrap_or_default().to_uppercase())
+        .map(|index| {
+            columns[*index]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_uppercase()
+        })
         .collect();
     if namespaces {
         header.insert(0, "NAMESPACE".into());
@@ -137,6 +142,9 @@ mod tests {
         let mut out = Vec::new();
         print_server_table(&mut out, &table, false, true).expect("memory takes it");
         let text = String::from_utf8(out).expect("text");
-        assert_eq!(text, "NAMESPACE   NAME       READY\na           web        1/2\nb           database   <none>\n");
+        assert_eq!(
+            text,
+            "NAMESPACE   NAME       READY\na           web        1/2\nb           database   <none>\n"
+        );
     }
 }

@@ -26,23 +26,35 @@ impl Target {
     /// [`Error::Usage`] for other forms.
     pub fn parse(words: &[String]) -> Result<Vec<Self>, Error> {
         let Some((first, rest)) = words.split_first() else {
-            return Err(Error::Usage("say which type: TYPE, TYPE NAME or TYPE/NAME".into()));
+            return Err(Error::Usage(
+                "say which type: TYPE, TYPE NAME or TYPE/NAME".into(),
+            ));
         };
         if first.contains('/') {
             return words
                 .iter()
                 .map(|word| match word.split_once('/') {
-                    Some((kind, name)) if !kind.is_empty() && !name.is_empty() => {
-                        Ok(Self { kind: kind.to_owned(), name: Some(name.to_owned()) })
-                    }
+                    Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok(Self {
+                        kind: kind.to_owned(),
+                        name: Some(name.to_owned()),
+                    }),
                     _ => Err(Error::Usage(format!("{word:?} is not TYPE/NAME"))),
                 })
                 .collect();
         }
         if rest.is_empty() {
-            return Ok(vec![Self { kind: first.clone(), name: None }]);
+            return Ok(vec![Self {
+                kind: first.clone(),
+                name: None,
+            }]);
         }
-        Ok(rest.iter().map(|name| Self { kind: first.clone(), name: Some(name.clone()) }).collect())
+        Ok(rest
+            .iter()
+            .map(|name| Self {
+                kind: first.clone(),
+                name: Some(name.clone()),
+            })
+            .collect())
     }
 }
 
@@ -57,7 +69,9 @@ fn candidates(discovery: &Discovery) -> impl Iterator<Item = &Discovered> {
 /// The resource of a typed type. The word is looked up among everything that the hub serves, because the shadow
 /// group names no short names (kubectl would warn of them); what is found there is then addressed as a template.
 pub(crate) fn by_word(discovery: &Discovery, word: &str) -> Result<ApiResource, Error> {
-    let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
+    let (name, group) = word
+        .split_once('.')
+        .map_or((word, None), |(name, group)| (name, Some(group)));
     let name = name.to_lowercase();
     let fits = |candidate: &&Discovered| {
         let resource = &candidate.resource;
@@ -72,11 +86,18 @@ pub(crate) fn by_word(discovery: &Discovery, word: &str) -> Result<ApiResource, 
             .map(|candidate| &candidate.resource)
             .find(|resource| resource.plural == kind.plural && resource.kind == kind.kind)
     };
-    found.and_then(template).cloned().ok_or_else(|| unknown(discovery, word.to_owned()))
+    found
+        .and_then(template)
+        .cloned()
+        .ok_or_else(|| unknown(discovery, word.to_owned()))
 }
 
 fn unknown(discovery: &Discovery, word: String) -> Error {
-    if discovery.resources.iter().any(|found| found.resource.group == SHADOW) {
+    if discovery
+        .resources
+        .iter()
+        .any(|found| found.resource.group == SHADOW)
+    {
         Error::UnknownType(word)
     } else {
         Error::NoTemplates
@@ -135,8 +156,14 @@ mod tests {
     fn discovery() -> Discovery {
         Discovery {
             resources: vec![
-                discovered(ApiResource::namespaced("apps", "v1", "deployments", "Deployment"), "deploy"),
-                discovered(ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment"), ""),
+                discovered(
+                    ApiResource::namespaced("apps", "v1", "deployments", "Deployment"),
+                    "deploy",
+                ),
+                discovered(
+                    ApiResource::namespaced(SHADOW, "v1alpha1", "deployments", "Deployment"),
+                    "",
+                ),
                 discovered(api::apps::SUBSCRIPTIONS, "subs"),
             ],
             failed: Vec::new(),
@@ -148,19 +175,24 @@ mod tests {
         for word in ["deploy", "Deployment", "deployments", "deployments.apps"] {
             assert_eq!(by_word(&discovery(), word).expect(word).group, SHADOW);
         }
-        assert_eq!(by_word(&discovery(), "subs").expect("known"), api::apps::SUBSCRIPTIONS);
+        assert_eq!(
+            by_word(&discovery(), "subs").expect("known"),
+            api::apps::SUBSCRIPTIONS
+        );
         assert!(by_word(&discovery(), "pods").is_err());
         let kind = Gvk::new("apps/v1", "Deployment");
         assert_eq!(by_kind(&discovery(), &kind).expect("known").group, SHADOW);
         let own = Gvk::new("apps.clusternet.io/v1alpha1", "Subscription");
-        assert_eq!(by_kind(&discovery(), &own).expect("known"), api::apps::SUBSCRIPTIONS);
+        assert_eq!(
+            by_kind(&discovery(), &own).expect("known"),
+            api::apps::SUBSCRIPTIONS
+        );
     }
 
     #[test]
     fn reads_targets() {
-        let parse = |line: &str| {
-            Target::parse(&line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>())
-        };
+        let parse =
+            |line: &str| Target::parse(&line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>());
         assert_eq!(parse("deploy a b").expect("fine").len(), 2);
         assert_eq!(parse("deploy/a svc/b").expect("fine")[1].kind, "svc");
         assert_eq!(parse("deploy").expect("fine")[0].name, None);

@@ -23,7 +23,10 @@ pub async fn scale(
     for target in targets {
         let resource = by_word(&discovery, &target.kind)?;
         let Some(name) = &target.name else {
-            return Err(Error::Usage(format!("say which of the {} to scale", resource.plural)));
+            return Err(Error::Usage(format!(
+                "say which of the {} to scale",
+                resource.plural
+            )));
         };
         let namespace = pick(&resource, "", given)?;
         hub.client

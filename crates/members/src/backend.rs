@@ -17,8 +17,8 @@ use hyper_util::rt::TokioIo;
 use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
@@ -44,11 +44,17 @@ impl PodBackend for SimulatedPods {
         request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
         let answer = match info.subresource.as_str() {
-            "log" => Ok(log(&object, &Query::parse(request.uri().query().unwrap_or_default()))),
+            "log" => Ok(log(
+                &object,
+                &Query::parse(request.uri().query().unwrap_or_default()),
+            )),
             "exec" | "attach" => remote_command(&info, object, request),
             other => Err(ApiError::new(
                 Reason::MethodNotAllowed,
-                format!("{} \"{}\" is simulated by tombolo and has no {other}", info.resource, info.name),
+                format!(
+                    "{} \"{}\" is simulated by tombolo and has no {other}",
+                    info.resource, info.name
+                ),
             )),
         };
         Box::pin(std::future::ready(answer.unwrap_or_else(|error| refuse(&error))))
@@ -58,14 +64,17 @@ impl PodBackend for SimulatedPods {
 fn refuse(error: &ApiError) -> Response<Body> {
     let mut response = Response::new(Body::from(Bytes::from(error.to_value().to_string())));
     *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 fn log(pod: &Value, query: &Query) -> Response<Body> {
-    let container = query
-        .get("container")
-        .map_or_else(|| text(pod, "/spec/containers/0/name").to_owned(), ToOwned::to_owned);
+    let container = query.get("container").map_or_else(
+        || text(pod, "/spec/containers/0/name").to_owned(),
+        ToOwned::to_owned,
+    );
     let started = text(pod, "/status/containerStatuses/0/state/running/startedAt");
     let first = format!(
         "{}/{} {container}: simulated by tombolo, nothing runs here; started {started}\n",
@@ -86,13 +95,22 @@ fn log(pod: &Value, query: &Query) -> Response<Body> {
         Body::from(Bytes::from(first))
     };
     let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 
-fn remote_command(info: &RequestInfo, pod: Value, mut request: Request<Body>) -> Result<Response<Body>, ApiError> {
+fn remote_command(
+    info: &RequestInfo,
+    pod: Value,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
     if !pod_ready(&pod) {
-        return Err(ApiError::bad_request(format!("container of pod \"{}\" is not running", info.name)));
+        return Err(ApiError::bad_request(format!(
+            "container of pod \"{}\" is not running",
+            info.name
+        )));
     }
     let key = request.headers().get(header::SEC_WEBSOCKET_KEY).cloned();
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
@@ -108,7 +126,10 @@ fn remote_command(info: &RequestInfo, pod: Value, mut request: Request<Body>) ->
         .into_iter()
         .find(|protocol| offered.split(',').any(|candidate| candidate.trim() == *protocol))
         .ok_or_else(|| {
-            let message = format!("no common protocol: offered {offered:?}, known {}", PROTOCOLS.join(", "));
+            let message = format!(
+                "no common protocol: offered {offered:?}, known {}",
+                PROTOCOLS.join(", ")
+            );
             ApiError::bad_request(message)
         })?;
     let query = Query::parse(request.uri().query().unwrap_or_default());
@@ -118,8 +139,11 @@ fn remote_command(info: &RequestInfo, pod: Value, mut request: Request<Body>) ->
     };
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
-        let limits = WebSocketConfig::default().max_message_size(Some(1 << 20)).max_frame_size(Some(1 << 20));
-        let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(1 << 20))
+            .max_frame_size(Some(1 << 20));
+        let socket =
+            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
         if let Err(error) = converse(socket, &pod, &command).await {
             tracing::debug!(%error, "simulated exec ended early");
         }
@@ -131,7 +155,10 @@ fn remote_command(info: &RequestInfo, pod: Value, mut request: Request<Body>) ->
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
     let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept.expect("base64 is a header value"));
+    headers.insert(
+        header::SEC_WEBSOCKET_ACCEPT,
+        accept.expect("base64 is a header value"),
+    );
     Ok(response)
 }
 
@@ -154,8 +181,13 @@ async fn converse(
         }
         output.code
     };
-    socket.send(frame(STATUS, outcome(code).to_string().as_bytes())).await?;
-    let done = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+    socket
+        .send(frame(STATUS, outcome(code).to_string().as_bytes()))
+        .await?;
+    let done = CloseFrame {
+        code: CloseCode::Normal,
+        reason: Utf8Bytes::default(),
+    };
     socket.close(Some(done)).await?;
     // kubectl reads until the close is answered: the connection must not end before.
     while let Some(Ok(_)) = socket.next().await {}

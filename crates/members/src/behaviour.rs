@@ -41,7 +41,9 @@ impl Behaviour {
     /// What a pod's annotations ask for; a value that makes no sense counts as absent.
     pub fn of(pod: &Value) -> Self {
         let annotation = |key: &str| {
-            text(pod, &format!("/metadata/annotations/members.tombolo.io~1{key}")).trim().to_owned()
+            text(pod, &format!("/metadata/annotations/members.tombolo.io~1{key}"))
+                .trim()
+                .to_owned()
         };
         let owner = text(pod, "/metadata/ownerReferences/0/kind");
         let default_exit = (owner == "Job").then_some(Duration::from_secs(1));

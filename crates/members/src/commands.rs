@@ -35,8 +35,12 @@ pub(crate) fn run(pod: &Value, command: &[String]) -> Output {
             let _infallible = writeln!(output.stdout, "HOSTNAME={}", name(pod));
             let variables = pod.pointer("/spec/containers/0/env").and_then(Value::as_array);
             for variable in variables.into_iter().flatten() {
-                let _infallible =
-                    writeln!(output.stdout, "{}={}", text(variable, "/name"), text(variable, "/value"));
+                let _infallible = writeln!(
+                    output.stdout,
+                    "{}={}",
+                    text(variable, "/name"),
+                    text(variable, "/value")
+                );
             }
         }
         Some((&"true", _)) => {}
@@ -69,7 +73,11 @@ mod tests {
         let check = |command: &[&str], stdout: &str, code: i32| {
             let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
             let output = run(&pod, &command);
-            assert_eq!((output.stdout.as_str(), output.code), (stdout, code), "{command:?}");
+            assert_eq!(
+                (output.stdout.as_str(), output.code),
+                (stdout, code),
+                "{command:?}"
+            );
         };
         check(&["echo", "a", "b"], "a b\n", 0);
         check(&["hostname"], "web-1\n", 0);

@@ -15,9 +15,18 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
         let template = &set["spec"]["template"];
         let hash = owned::suffix(owned::hash(template, ""), 10);
         let fits = |node: &Value| selected(&template["spec"], node) && tolerated(&template["spec"], node);
-        let nodes: Vec<&str> = world.nodes.iter().filter(|node| fits(node)).map(|node| name(node)).collect();
-        let pods: Vec<&Value> =
-            world.pods.iter().map(|pod| &**pod).filter(|pod| controlled_by(pod, set)).collect();
+        let nodes: Vec<&str> = world
+            .nodes
+            .iter()
+            .filter(|node| fits(node))
+            .map(|node| name(node))
+            .collect();
+        let pods: Vec<&Value> = world
+            .pods
+            .iter()
+            .map(|pod| &**pod)
+            .filter(|pod| controlled_by(pod, set))
+            .collect();
         let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
         let mut names = owned::fresh_names(set, &taken, nodes.len()).into_iter();
         for node in &nodes {
@@ -52,7 +61,10 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
                 });
             }
         }
-        let ready = pods.iter().filter(|pod| pod_active(pod) && pod_ready(pod)).count();
+        let ready = pods
+            .iter()
+            .filter(|pod| pod_active(pod) && pod_ready(pod))
+            .count();
         let status = json!({
             "observedGeneration": set.pointer("/metadata/generation").cloned().unwrap_or(json!(1)),
             "desiredNumberScheduled": nodes.len(),

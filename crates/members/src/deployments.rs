@@ -5,20 +5,34 @@ use serde_json::{Value, json};
 use crate::action::Action;
 use crate::owned;
 use crate::replicasets::push_status;
-use crate::world::{DEPLOYMENTS, REPLICA_SETS, World, controlled_by, deleting, name, namespace, number, text};
+use crate::world::{
+    DEPLOYMENTS, REPLICA_SETS, World, controlled_by, deleting, name, namespace, number, text,
+};
 
 const HASH_LABEL: &str = "pod-template-hash";
 
 pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
-    for deployment in world.deployments.iter().filter(|deployment| !deleting(deployment)) {
-        let sets: Vec<&Value> =
-            world.replica_sets.iter().map(|set| &**set).filter(|set| controlled_by(set, deployment)).collect();
+    for deployment in world
+        .deployments
+        .iter()
+        .filter(|deployment| !deleting(deployment))
+    {
+        let sets: Vec<&Value> = world
+            .replica_sets
+            .iter()
+            .map(|set| &**set)
+            .filter(|set| controlled_by(set, deployment))
+            .collect();
         let hash = owned::suffix(owned::hash(&deployment["spec"]["template"], ""), 10);
         let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
         let current = sets.iter().copied().find(|set| label(set) == hash);
         let old: Vec<&Value> = sets.iter().copied().filter(|set| label(set) != hash).collect();
         if current.is_none() {
-            let start = if old.is_empty() { wanted } else { surge(deployment, wanted).min(wanted) };
+            let start = if old.is_empty() {
+                wanted
+            } else {
+                surge(deployment, wanted).min(wanted)
+            };
             actions.push(Action::Create {
                 resource: &REPLICA_SETS,
                 namespace: Some(namespace(deployment).to_owned()),
@@ -59,7 +73,11 @@ fn allowance(deployment: &Value, field: &str, wanted: i64, round_up: bool) -> i6
         Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
         Some(Value::String(percent)) => {
             let share: i64 = percent.trim_end_matches('%').parse().unwrap_or(25);
-            if round_up { (wanted * share + 99) / 100 } else { wanted * share / 100 }
+            if round_up {
+                (wanted * share + 99) / 100
+            } else {
+                wanted * share / 100
+            }
         }
         _ => {
             if round_up {
@@ -81,19 +99,34 @@ fn surge(deployment: &Value, wanted: i64) -> i64 {
 fn roll(deployment: &Value, current: &Value, old: &[&Value], wanted: i64, actions: &mut Vec<Action>) {
     let replicas = |set: &Value| number(set, "/spec/replicas").unwrap_or(1);
     // A set that was just scaled down still reports the pods that are about to go.
-    let available = |set: &Value| number(set, "/status/availableReplicas").unwrap_or(0).min(replicas(set));
+    let available = |set: &Value| {
+        number(set, "/status/availableReplicas")
+            .unwrap_or(0)
+            .min(replicas(set))
+    };
     let recreate = text(deployment, "/spec/strategy/type") == "Recreate";
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
-    let old_pods: i64 = old.iter().map(|set| number(set, "/status/replicas").unwrap_or(0)).sum();
+    let old_pods: i64 = old
+        .iter()
+        .map(|set| number(set, "/status/replicas").unwrap_or(0))
+        .sum();
     let (most, least) = if recreate {
         (if old_pods == 0 { wanted } else { 0 }, 0)
     } else {
         let unavailable = allowance(deployment, "maxUnavailable", wanted, false);
         let surge = surge(deployment, wanted);
-        let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
+        let unavailable = if surge == 0 {
+            unavailable.max(1)
+        } else {
+            unavailable
+        };
         (wanted + surge, wanted - unavailable)
     };
-    let target = if old_total == 0 { wanted } else { (most - old_total).clamp(replicas(current).min(wanted), wanted) };
+    let target = if old_total == 0 {
+        wanted
+    } else {
+        (most - old_total).clamp(replicas(current).min(wanted), wanted)
+    };
     if target != replicas(current) {
         actions.push(scale(current, target));
     }
@@ -133,18 +166,44 @@ fn report(
     actions: &mut Vec<Action>,
 ) {
     let sum = |field: &str| -> i64 {
-        sets.iter().map(|set| number(set, &format!("/status/{field}")).unwrap_or(0)).sum()
+        sets.iter()
+            .map(|set| number(set, &format!("/status/{field}")).unwrap_or(0))
+            .sum()
     };
     let (replicas, ready, available) = (sum("replicas"), sum("readyReplicas"), sum("availableReplicas"));
-    let updated = current.and_then(|set| number(set, "/status/replicas")).unwrap_or(0);
+    let updated = current
+        .and_then(|set| number(set, "/status/replicas"))
+        .unwrap_or(0);
     let floor = wanted - allowance(deployment, "maxUnavailable", wanted, false);
     let complete = updated == wanted && replicas == wanted && available == wanted;
     let conditions = json!([
-        condition(deployment, "Available", available >= floor, ["MinimumReplicasAvailable", "MinimumReplicasUnavailable"],
-            ["Deployment has minimum availability.", "Deployment does not have minimum availability."], now),
-        condition(deployment, "Progressing", true,
-            [if complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" }; 2],
-            [if complete { "ReplicaSet has successfully progressed." } else { "ReplicaSet is progressing." }; 2], now),
+        condition(
+            deployment,
+            "Available",
+            available >= floor,
+            ["MinimumReplicasAvailable", "MinimumReplicasUnavailable"],
+            [
+                "Deployment has minimum availability.",
+                "Deployment does not have minimum availability."
+            ],
+            now
+        ),
+        condition(
+            deployment,
+            "Progressing",
+            true,
+            [if complete {
+                "NewReplicaSetAvailable"
+            } else {
+                "ReplicaSetUpdated"
+            }; 2],
+            [if complete {
+                "ReplicaSet has successfully progressed."
+            } else {
+                "ReplicaSet is progressing."
+            }; 2],
+            now
+        ),
     ]);
     let status = json!({
         "observedGeneration": deployment.pointer("/metadata/generation").cloned().unwrap_or(json!(1)),
@@ -154,7 +213,14 @@ fn report(
     push_status(deployment, &DEPLOYMENTS, status, actions);
 }
 
-fn condition(object: &Value, kind: &str, holds: bool, reasons: [&str; 2], messages: [&str; 2], now: &str) -> Value {
+fn condition(
+    object: &Value,
+    kind: &str,
+    holds: bool,
+    reasons: [&str; 2],
+    messages: [&str; 2],
+    now: &str,
+) -> Value {
     let status = if holds { "True" } else { "False" };
     let index = usize::from(!holds);
     let existing = crate::world::condition(object, kind);

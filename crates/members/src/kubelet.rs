@@ -50,14 +50,17 @@ fn remove(pod: &Value) -> Action {
 /// The pod's next status, `None` while there is nothing to do or it is not time yet.
 fn next_status(pod: &Value, clockwork: &mut Clockwork) -> Option<Value> {
     let behaviour = Behaviour::of(pod);
-    let span = |duration: std::time::Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    let span =
+        |duration: std::time::Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     match text(pod, "/status/phase") {
         "Succeeded" | "Failed" => None,
         "Running" => {
             let exit_after = behaviour.exit_after.filter(|_| pod_ready(pod))?;
             let started = condition(pod, "Ready").and_then(|ready| time(ready, "/lastTransitionTime"))?;
             let due = started.checked_add(span(exit_after)).ok()?;
-            clockwork.is_due(due).then(|| ended(pod, behaviour.exit_code, clockwork.now))
+            clockwork
+                .is_due(due)
+                .then(|| ended(pod, behaviour.exit_code, clockwork.now))
         }
         _ => {
             let Some(bound) = time(pod, "/status/startTime") else {
@@ -150,7 +153,11 @@ fn waiting(pod: &Value, reason: &str, now: Timestamp) -> Option<Value> {
 }
 
 fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
-    let (phase, reason) = if exit_code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    let (phase, reason) = if exit_code == 0 {
+        ("Succeeded", "Completed")
+    } else {
+        ("Failed", "Error")
+    };
     let started = text(pod, "/status/containerStatuses/0/state/running/startedAt");
     json!({
         "phase": phase,

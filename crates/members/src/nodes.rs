@@ -36,7 +36,11 @@ impl NodeSpec {
 pub(crate) fn plan(specs: &[NodeSpec], world: &World, now: &str, actions: &mut Vec<Action>) {
     for (index, spec) in specs.iter().enumerate() {
         let Some(node) = world.nodes.iter().find(|node| name(node) == spec.name) else {
-            actions.push(Action::Create { resource: &NODES, namespace: None, object: object(spec) });
+            actions.push(Action::Create {
+                resource: &NODES,
+                namespace: None,
+                object: object(spec),
+            });
             continue;
         };
         if condition(node, "Ready").is_none() {

@@ -14,8 +14,15 @@ pub(crate) fn reference(api_version: &str, kind: &str, owner: &Value) -> Value {
 
 /// A pod from the owner's template.
 pub(crate) fn pod(api_version: &str, kind: &str, owner: &Value, pod_name: &str) -> Value {
-    let template = owner.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));
-    let mut metadata = template.get("metadata").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let template = owner
+        .pointer("/spec/template")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
+    let mut metadata = template
+        .get("metadata")
+        .cloned()
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
     metadata["name"] = json!(pod_name);
     metadata["namespace"] = json!(namespace(owner));
     metadata["ownerReferences"] = json!([reference(api_version, kind, owner)]);
@@ -47,7 +54,13 @@ pub(crate) fn suffix(mut hash: u64, length: usize) -> String {
 /// The first `count` names of the form `<owner>-<5 characters>` that are not among `taken`.
 pub(crate) fn fresh_names(owner: &Value, taken: &[&str], count: usize) -> Vec<String> {
     (0_u64..)
-        .map(|index| format!("{}-{}", name(owner), suffix(hash(&json!(uid(owner)), &index.to_string()), 5)))
+        .map(|index| {
+            format!(
+                "{}-{}",
+                name(owner),
+                suffix(hash(&json!(uid(owner)), &index.to_string()), 5)
+            )
+        })
         .filter(|candidate| !taken.contains(&candidate.as_str()))
         .take(count)
         .collect()

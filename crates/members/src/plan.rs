@@ -46,5 +46,8 @@ pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp) -> Plan {
     jobs::plan(world, &text, &mut actions);
     scheduling::plan(world, &mut actions);
     kubelet::plan(world, &mut clockwork, &mut actions);
-    Plan { actions, wake_at: clockwork.wake_at }
+    Plan {
+        actions,
+        wake_at: clockwork.wake_at,
+    }
 }

@@ -7,13 +7,18 @@ use serde_json::{Value, json};
 use crate::action::Action;
 use crate::owned;
 use crate::world::{
-    PODS, REPLICA_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready, text, uid,
+    PODS, REPLICA_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready, text,
+    uid,
 };
 
 pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
     for set in world.replica_sets.iter().filter(|set| !deleting(set)) {
         let pods: Vec<&Arc<Value>> = world.pods.iter().filter(|pod| controlled_by(pod, set)).collect();
-        let active: Vec<&Value> = pods.iter().map(|pod| &***pod).filter(|pod| pod_active(pod)).collect();
+        let active: Vec<&Value> = pods
+            .iter()
+            .map(|pod| &***pod)
+            .filter(|pod| pod_active(pod))
+            .collect();
         let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(0);
         let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
         for pod_name in owned::fresh_names(set, &taken, wanted.saturating_sub(active.len())) {
@@ -65,10 +70,12 @@ pub(crate) fn push_status(
 ) {
     let wanted = status.as_object().expect("a status is an object");
     // An absent number is a zero: Kubernetes leaves zeros out.
-    let same = wanted.iter().all(|(key, value)| match object.pointer(&format!("/status/{key}")) {
-        Some(found) => found == value,
-        None => value == &json!(0) || value.is_null(),
-    });
+    let same = wanted
+        .iter()
+        .all(|(key, value)| match object.pointer(&format!("/status/{key}")) {
+            Some(found) => found == value,
+            None => value == &json!(0) || value.is_null(),
+        });
     if same {
         return;
     }

@@ -17,8 +17,11 @@ struct Room {
 }
 
 pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
-    let mut rooms: BTreeMap<&str, (Room, &Value)> =
-        world.nodes.iter().map(|node| (name(node), (allocatable(node), &**node))).collect();
+    let mut rooms: BTreeMap<&str, (Room, &Value)> = world
+        .nodes
+        .iter()
+        .map(|node| (name(node), (allocatable(node), &**node)))
+        .collect();
     for pod in &world.pods {
         if !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
             && let Some((room, _)) = rooms.get_mut(text(pod, "/spec/nodeName"))
@@ -26,7 +29,11 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
             take(room, &requests(pod));
         }
     }
-    for pod in world.pods.iter().filter(|pod| text(pod, "/spec/nodeName").is_empty() && !deleting(pod)) {
+    for pod in world
+        .pods
+        .iter()
+        .filter(|pod| text(pod, "/spec/nodeName").is_empty() && !deleting(pod))
+    {
         let wanted = requests(pod);
         let best = rooms
             .iter_mut()
@@ -38,7 +45,9 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
                     && room.memory_bytes >= wanted.memory_bytes
                     && room.pods >= 1
             })
-            .max_by(|(a, (room_a, _)), (b, (room_b, _))| room_a.pods.cmp(&room_b.pods).then_with(|| b.cmp(a)));
+            .max_by(|(a, (room_a, _)), (b, (room_b, _))| {
+                room_a.pods.cmp(&room_b.pods).then_with(|| b.cmp(a))
+            });
         if let Some((node, (room, _))) = best {
             take(room, &wanted);
             actions.push(Action::Bind {
@@ -70,8 +79,17 @@ fn allocatable(node: &Value) -> Room {
 }
 
 fn requests(pod: &Value) -> Room {
-    let mut sum = Room { cpu_milli: 0, memory_bytes: 0, pods: 1 };
-    for container in pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten() {
+    let mut sum = Room {
+        cpu_milli: 0,
+        memory_bytes: 0,
+        pods: 1,
+    };
+    for container in pod
+        .pointer("/spec/containers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let of = |key: &str| {
             let resources = &container["resources"];
             amount(&resources["requests"][key]).or_else(|| amount(&resources["limits"][key]))
@@ -84,22 +102,34 @@ fn requests(pod: &Value) -> Room {
 
 /// Whether the node has every label of the pod spec's node selector.
 pub(crate) fn selected(spec: &Value, node: &Value) -> bool {
-    spec.get("nodeSelector").and_then(Value::as_object).is_none_or(|selector| {
-        selector.iter().all(|(key, value)| node["metadata"]["labels"].get(key) == Some(value))
-    })
+    spec.get("nodeSelector")
+        .and_then(Value::as_object)
+        .is_none_or(|selector| {
+            selector
+                .iter()
+                .all(|(key, value)| node["metadata"]["labels"].get(key) == Some(value))
+        })
 }
 
 /// Whether the pod spec tolerates the node's NoSchedule and NoExecute taints.
 pub(crate) fn tolerated(spec: &Value, node: &Value) -> bool {
     let taints = node.pointer("/spec/taints").and_then(Value::as_array);
-    taints.into_iter().flatten().filter(|taint| taint["effect"] != "PreferNoSchedule").all(|taint| {
-        spec.get("tolerations").and_then(Value::as_array).into_iter().flatten().any(|toleration| {
-            let key = text(toleration, "/key");
-            let exists = text(toleration, "/operator") == "Exists";
-            let effect = text(toleration, "/effect");
-            (key.is_empty() && exists || key == text(taint, "/key"))
-                && (exists || text(toleration, "/value") == text(taint, "/value"))
-                && (effect.is_empty() || effect == text(taint, "/effect"))
+    taints
+        .into_iter()
+        .flatten()
+        .filter(|taint| taint["effect"] != "PreferNoSchedule")
+        .all(|taint| {
+            spec.get("tolerations")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .any(|toleration| {
+                    let key = text(toleration, "/key");
+                    let exists = text(toleration, "/operator") == "Exists";
+                    let effect = text(toleration, "/effect");
+                    (key.is_empty() && exists || key == text(taint, "/key"))
+                        && (exists || text(toleration, "/value") == text(taint, "/value"))
+                        && (effect.is_empty() || effect == text(taint, "/effect"))
+                })
         })
-    })
 }

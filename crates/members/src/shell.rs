@@ -14,9 +14,7 @@ use serde_json::json;
 use crate::NodeSpec;
 use crate::action::Action;
 use crate::plan::plan;
-use crate::world::{
-    DAEMON_SETS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS, World,
-};
+use crate::world::{DAEMON_SETS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS, World};
 
 /// How many writes are under way at once.
 const CONCURRENT_WRITES: usize = 16;
@@ -44,10 +42,20 @@ struct Caches(BTreeMap<&'static str, Cache>);
 
 impl Caches {
     fn start(client: &Client) -> Self {
-        let kinds: [&'static ApiResource; 7] =
-            [&NODES, &PODS, &DEPLOYMENTS, &REPLICA_SETS, &STATEFUL_SETS, &DAEMON_SETS, &JOBS];
+        let kinds: [&'static ApiResource; 7] = [
+            &NODES,
+            &PODS,
+            &DEPLOYMENTS,
+            &REPLICA_SETS,
+            &STATEFUL_SETS,
+            &DAEMON_SETS,
+            &JOBS,
+        ];
         let start = |resource: &'static ApiResource| {
-            (&*resource.plural, Cache::start(client.clone(), resource.clone(), CacheOptions::default()))
+            (
+                &*resource.plural,
+                Cache::start(client.clone(), resource.clone(), CacheOptions::default()),
+            )
         };
         Self(kinds.into_iter().map(start).collect())
     }
@@ -77,12 +85,7 @@ impl Caches {
 ///
 /// # Errors
 /// [`Error`] for a configuration that makes no sense.
-pub async fn run(
-    config: Config,
-    client: Client,
-    env: Env,
-    shutdown: CancellationToken,
-) -> Result<(), Error> {
+pub async fn run(config: Config, client: Client, env: Env, shutdown: CancellationToken) -> Result<(), Error> {
     let mut names: Vec<&str> = config.nodes.iter().map(|node| node.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twin) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -101,7 +104,11 @@ pub async fn run(
         let until_due = plan.wake_at.map_or(IDLE, |due| {
             Duration::try_from(due.duration_since(env.now())).unwrap_or(Duration::from_millis(1))
         });
-        let pause = if failed { until_due.min(RETRY_AFTER) } else { until_due };
+        let pause = if failed {
+            until_due.min(RETRY_AFTER)
+        } else {
+            until_due
+        };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(()),
@@ -122,27 +129,61 @@ async fn apply_all(client: &Client, caches: &Caches, actions: Vec<Action>) -> bo
 
 async fn apply(client: &Client, caches: &Caches, action: Action) -> bool {
     let outcome = match &action {
-        Action::Create { resource, namespace, object } => {
-            client.create(resource, namespace.as_deref(), object).await.map(|made| Some((*resource, made)))
-        }
-        Action::Patch { resource, namespace, name, subresource, patch } => client
-            .patch(resource, namespace.as_deref(), name, *subresource, Patch::Merge, patch)
+        Action::Create {
+            resource,
+            namespace,
+            object,
+        } => client
+            .create(resource, namespace.as_deref(), object)
+            .await
+            .map(|made| Some((*resource, made))),
+        Action::Patch {
+            resource,
+            namespace,
+            name,
+            subresource,
+            patch,
+        } => client
+            .patch(
+                resource,
+                namespace.as_deref(),
+                name,
+                *subresource,
+                Patch::Merge,
+                patch,
+            )
             .await
             .map(|patched| Some((*resource, patched))),
-        Action::Bind { namespace, name, node } => {
+        Action::Bind {
+            namespace,
+            name,
+            node,
+        } => {
             let binding = json!({
                 "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": namespace},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             });
-            client.create_subresource(&PODS, Some(namespace), name, "binding", &binding).await.map(|_| None)
+            client
+                .create_subresource(&PODS, Some(namespace), name, "binding", &binding)
+                .await
+                .map(|_| None)
         }
-        Action::Delete { resource, namespace, name, uid, at_once } => {
+        Action::Delete {
+            resource,
+            namespace,
+            name,
+            uid,
+            at_once,
+        } => {
             let options = DeleteOptions {
                 uid: Some(uid.clone()),
                 grace_period_seconds: at_once.then_some(0),
                 ..DeleteOptions::background()
             };
-            client.delete(resource, Some(namespace), name, &options).await.map(|()| None)
+            client
+                .delete(resource, Some(namespace), name, &options)
+                .await
+                .map(|()| None)
         }
     };
     match outcome {

@@ -6,19 +6,27 @@ use crate::action::Action;
 use crate::owned;
 use crate::replicasets::push_status;
 use crate::world::{
-    PODS, STATEFUL_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready, text, uid,
+    PODS, STATEFUL_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready,
+    text, uid,
 };
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 
 pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
     for set in world.stateful_sets.iter().filter(|set| !deleting(set)) {
-        let revision =
-            format!("{}-{}", name(set), owned::suffix(owned::hash(&set["spec"]["template"], ""), 10));
+        let revision = format!(
+            "{}-{}",
+            name(set),
+            owned::suffix(owned::hash(&set["spec"]["template"], ""), 10)
+        );
         let wanted = number(set, "/spec/replicas").unwrap_or(1).max(0);
         let parallel = text(set, "/spec/podManagementPolicy") == "Parallel";
-        let pods: Vec<&Value> =
-            world.pods.iter().map(|pod| &**pod).filter(|pod| controlled_by(pod, set)).collect();
+        let pods: Vec<&Value> = world
+            .pods
+            .iter()
+            .map(|pod| &**pod)
+            .filter(|pod| controlled_by(pod, set))
+            .collect();
         let find = |ordinal: i64| {
             let wanted = format!("{}-{ordinal}", name(set));
             pods.iter().copied().find(|pod| name(pod) == wanted)
@@ -42,7 +50,10 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
                 break;
             }
         }
-        let surplus = pods.iter().copied().filter(|pod| ordinal(set, pod).is_none_or(|ordinal| ordinal >= wanted));
+        let surplus = pods
+            .iter()
+            .copied()
+            .filter(|pod| ordinal(set, pod).is_none_or(|ordinal| ordinal >= wanted));
         let mut surplus: Vec<&Value> = surplus.collect();
         surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
         if settled || parallel {
@@ -52,7 +63,10 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
             }
             if surplus.is_empty() && text(set, "/spec/updateStrategy/type") != "OnDelete" {
                 // One outdated pod at a time, from the highest ordinal.
-                let outdated = (0..wanted).rev().filter_map(find).find(|pod| revision_of(pod) != revision);
+                let outdated = (0..wanted)
+                    .rev()
+                    .filter_map(find)
+                    .find(|pod| revision_of(pod) != revision);
                 if let Some(pod) = outdated.filter(|pod| !deleting(pod)) {
                     actions.push(remove(pod));
                 }
@@ -77,7 +91,11 @@ fn create(set: &Value, ordinal: i64, revision: &str) -> Action {
     pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(pod_name);
     pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = json!(ordinal.to_string());
     pod["spec"]["hostname"] = json!(pod_name);
-    Action::Create { resource: &PODS, namespace: Some(namespace(set).to_owned()), object: pod }
+    Action::Create {
+        resource: &PODS,
+        namespace: Some(namespace(set).to_owned()),
+        object: pod,
+    }
 }
 
 fn remove(pod: &Value) -> Action {

@@ -42,7 +42,10 @@ pub struct World {
 
 /// A text field by JSON pointer, empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A number field by JSON pointer.
@@ -63,7 +66,9 @@ pub(crate) fn uid(object: &Value) -> &str {
 }
 
 pub(crate) fn deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+    object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|time| !time.is_null())
 }
 
 /// Whether `owner` is the object's controller.
@@ -72,7 +77,11 @@ pub(crate) fn controlled_by(object: &Value, owner: &Value) -> bool {
     object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
-        .is_some_and(|owners| owners.iter().any(|entry| entry["controller"] == true && entry["uid"] == uid))
+        .is_some_and(|owners| {
+            owners
+                .iter()
+                .any(|entry| entry["controller"] == true && entry["uid"] == uid)
+        })
 }
 
 pub(crate) fn time(object: &Value, pointer: &str) -> Option<Timestamp> {

@@ -21,14 +21,25 @@ struct Cluster {
 
 impl Cluster {
     fn new(nodes: usize) -> Self {
-        let specs = (0..nodes).map(|index| NodeSpec::named(format!("node-{index}"))).collect();
+        let specs = (0..nodes)
+            .map(|index| NodeSpec::named(format!("node-{index}")))
+            .collect();
         let now = "2026-01-01T00:00:00Z".parse().expect("a time");
-        Self { specs, objects: BTreeMap::new(), now, uids: 0 }
+        Self {
+            specs,
+            objects: BTreeMap::new(),
+            now,
+            uids: 0,
+        }
     }
 
     fn world(&self) -> World {
         let of = |plural: &str| -> Vec<Arc<Value>> {
-            self.objects.iter().filter(|(key, _)| key.0 == plural).map(|(_, value)| Arc::new(value.clone())).collect()
+            self.objects
+                .iter()
+                .filter(|(key, _)| key.0 == plural)
+                .map(|(_, value)| Arc::new(value.clone()))
+                .collect()
         };
         World {
             nodes: of("nodes"),
@@ -46,23 +57,49 @@ impl Cluster {
         object["metadata"]["uid"] = json!(format!("uid-{}", self.uids));
         object["metadata"]["generation"] = json!(1);
         object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = (plural.to_owned(), text("/metadata/namespace"), text("/metadata/name"));
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let key = (
+            plural.to_owned(),
+            text("/metadata/namespace"),
+            text("/metadata/name"),
+        );
         self.objects.entry(key).or_insert(object);
     }
 
     fn apply(&mut self, action: Action) {
         match action {
             Action::Create { resource, object, .. } => self.create(&resource.plural, object),
-            Action::Patch { resource, namespace, name, patch, .. } => {
+            Action::Patch {
+                resource,
+                namespace,
+                name,
+                patch,
+                ..
+            } => {
                 let key = (resource.plural.to_string(), namespace.unwrap_or_default(), name);
                 merge_patch(self.objects.get_mut(&key).expect("patched objects exist"), &patch);
             }
-            Action::Bind { namespace, name, node } => {
+            Action::Bind {
+                namespace,
+                name,
+                node,
+            } => {
                 let key = ("pods".to_owned(), namespace, name);
                 self.objects.get_mut(&key).expect("bound pods exist")["spec"]["nodeName"] = json!(node);
             }
-            Action::Delete { resource, namespace, name, at_once, .. } => {
+            Action::Delete {
+                resource,
+                namespace,
+                name,
+                at_once,
+                ..
+            } => {
                 let key = (resource.plural.to_string(), namespace, name);
                 if at_once {
                     self.objects.remove(&key);
@@ -93,7 +130,11 @@ impl Cluster {
     }
 
     fn pods(&self) -> Vec<&Value> {
-        self.objects.iter().filter(|(key, _)| key.0 == "pods").map(|(_, pod)| pod).collect()
+        self.objects
+            .iter()
+            .filter(|(key, _)| key.0 == "pods")
+            .map(|(_, pod)| pod)
+            .collect()
     }
 
     fn set(&mut self, plural: &str, name: &str, patch: Value) {
@@ -143,7 +184,10 @@ fn a_deployment_comes_up_scales_and_rolls() {
     cluster.set("deployments", "web", json!({"spec": {"replicas": 1}}));
     cluster.settle();
     assert_eq!(cluster.pods().len(), 1);
-    assert_eq!(cluster.get("deployments", "web")["status"]["observedGeneration"], 2);
+    assert_eq!(
+        cluster.get("deployments", "web")["status"]["observedGeneration"],
+        2
+    );
 
     cluster.set("deployments", "web", json!({"spec": {"replicas": 4}}));
     cluster.settle();
@@ -151,8 +195,16 @@ fn a_deployment_comes_up_scales_and_rolls() {
     cluster.set("deployments", "web", image);
     cluster.settle();
     let status = &cluster.get("deployments", "web")["status"];
-    assert_eq!((&status["updatedReplicas"], &status["availableReplicas"]), (&json!(4), &json!(4)));
-    assert!(cluster.pods().iter().all(|pod| pod["metadata"]["labels"]["v"] == "2"));
+    assert_eq!(
+        (&status["updatedReplicas"], &status["availableReplicas"]),
+        (&json!(4), &json!(4))
+    );
+    assert!(
+        cluster
+            .pods()
+            .iter()
+            .all(|pod| pod["metadata"]["labels"]["v"] == "2")
+    );
 }
 
 #[test]
@@ -161,10 +213,17 @@ fn a_failing_template_never_takes_the_old_pods_below_the_floor() {
     cluster.create("deployments", workload("Deployment", 4, json!({})));
     cluster.settle();
     let fails = json!({"members.tombolo.io/fail": "CrashLoopBackOff"});
-    cluster.set("deployments", "web", json!({"spec": {"template": {"metadata": {"annotations": fails}}}}));
+    cluster.set(
+        "deployments",
+        "web",
+        json!({"spec": {"template": {"metadata": {"annotations": fails}}}}),
+    );
     cluster.settle();
     let status = &cluster.get("deployments", "web")["status"];
-    assert_eq!(status["availableReplicas"], 3, "maxUnavailable 25% of 4 lets one go: {status}");
+    assert_eq!(
+        status["availableReplicas"], 3,
+        "maxUnavailable 25% of 4 lets one go: {status}"
+    );
     assert_eq!(status["conditions"][0]["status"], "True");
 }
 
@@ -188,7 +247,11 @@ fn stateful_pods_are_named_by_ordinal_and_go_from_the_end() {
     cluster.create("statefulsets", workload("StatefulSet", 3, json!({})));
     cluster.settle();
     let names = |cluster: &Cluster| -> Vec<String> {
-        cluster.pods().iter().map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+        cluster
+            .pods()
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned())
+            .collect()
     };
     assert_eq!(names(&cluster), ["web-0", "web-1", "web-2"]);
     cluster.set("statefulsets", "web", json!({"spec": {"replicas": 1}}));
@@ -219,7 +282,13 @@ fn a_job_completes_and_a_failing_one_gives_up() {
     cluster.create("jobs", job("bad", json!({"members.tombolo.io/exit-code": "1"})));
     cluster.settle();
     let status = |name: &str| cluster.get("jobs", name)["status"].clone();
-    assert_eq!((&status("good")["succeeded"], &status("good")["conditions"][1]["type"]), (&json!(3), &json!("Complete")));
+    assert_eq!(
+        (
+            &status("good")["succeeded"],
+            &status("good")["conditions"][1]["type"]
+        ),
+        (&json!(3), &json!("Complete"))
+    );
     assert_eq!(status("bad")["conditions"][1]["type"], "Failed");
 }
 
@@ -230,7 +299,11 @@ fn pods_without_room_stay_pending() {
     deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
     cluster.create("deployments", deployment);
     cluster.settle();
-    let bound = cluster.pods().iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count();
+    let bound = cluster
+        .pods()
+        .iter()
+        .filter(|pod| pod["spec"]["nodeName"].is_string())
+        .count();
     assert_eq!(bound, 2, "a node of 8 cores has room for two pods of 3");
 }
 
@@ -239,14 +312,23 @@ fn a_cordoned_or_tainted_node_gets_no_pods() {
     let mut cluster = Cluster::new(2);
     cluster.settle();
     let key = |name: &str| ("nodes".to_owned(), String::new(), name.to_owned());
-    merge_patch(cluster.objects.get_mut(&key("node-0")).expect("a node"), &json!({"spec": {"unschedulable": true}}));
+    merge_patch(
+        cluster.objects.get_mut(&key("node-0")).expect("a node"),
+        &json!({"spec": {"unschedulable": true}}),
+    );
     let taint = json!({"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}});
     merge_patch(cluster.objects.get_mut(&key("node-1")).expect("a node"), &taint);
     cluster.create("deployments", workload("Deployment", 1, json!({})));
     cluster.settle();
     assert!(cluster.pods()[0]["spec"]["nodeName"].is_null());
-    cluster.now = cluster.now.checked_add(SignedDuration::from_secs(1)).expect("in range");
-    merge_patch(cluster.objects.get_mut(&key("node-0")).expect("a node"), &json!({"spec": {"unschedulable": null}}));
+    cluster.now = cluster
+        .now
+        .checked_add(SignedDuration::from_secs(1))
+        .expect("in range");
+    merge_patch(
+        cluster.objects.get_mut(&key("node-0")).expect("a node"),
+        &json!({"spec": {"unschedulable": null}}),
+    );
     cluster.settle();
     assert_eq!(cluster.pods()[0]["spec"]["nodeName"], "node-0");
 }

@@ -174,9 +174,10 @@ impl Event {
     }
 }
 
-/// A few encodings of one immutable thing, each made at most once.
+/// A few encodings of one immutable thing, each made at most once. Most things are never asked for in another form:
+/// those cost two words.
 #[derive(Debug, Default)]
-pub struct Forms([OnceLock<Bytes>; Forms::COUNT]);
+pub struct Forms(OnceLock<Box<[OnceLock<Bytes>; Forms::COUNT]>>);
 
 impl Forms {
     /// How many forms there is room for.
@@ -184,6 +185,6 @@ impl Forms {
 
     /// The encoding numbered `form` (below [`Forms::COUNT`]), made by `encode` on first use.
     pub fn get_or_encode(&self, form: usize, encode: impl FnOnce() -> Bytes) -> Bytes {
-        self.0[form].get_or_init(encode).clone()
+        self.0.get_or_init(Box::default)[form].get_or_init(encode).clone()
     }
 }

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use clock::disk::SimDisk;
 use source::ObjectSource;
 use source::conformance::{self, Setup};
 use store::{Mode, Options, Store};
-use clock::disk::SimDisk;
 
 fn open(mode: Mode) -> impl Fn(Setup) -> std::future::Ready<Arc<dyn ObjectSource>> {
     move |setup| {

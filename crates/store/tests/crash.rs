@@ -4,10 +4,10 @@
 
 mod common;
 
+use clock::disk::SimDisk;
 use common::{Outcome, check, content, open, put, run, small, workload};
 use source::{Error, ObjectSource};
 use store::{Mode, OpenError};
-use clock::disk::SimDisk;
 
 /// How many steps the workload takes on a good disk.
 async fn steps() -> u64 {

@@ -5,9 +5,9 @@
 mod common;
 
 use clock::disk::Disk;
+use clock::disk::SimDisk;
 use common::{Expected, Outcome, content, open, run, small, workload};
 use store::{Mode, OpenError, Options};
-use clock::disk::SimDisk;
 
 /// A store's files after a workload.
 async fn files(options: &Options) -> (Vec<(String, Vec<u8>)>, Expected) {

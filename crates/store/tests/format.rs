@@ -6,10 +6,10 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use clock::disk::SimDisk;
 use common::{content, open, put, small};
 use source::{ObjectSource, Revision};
 use store::{Mode, fuzz};
-use clock::disk::SimDisk;
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use clock::disk::SimDisk;
 use common::small;
 use proptest::prelude::*;
 use source::conformance::draft;
@@ -15,7 +16,6 @@ use source::{
     WatchRequest, Write,
 };
 use store::{Mode, Options, Store};
-use clock::disk::SimDisk;
 
 const WINDOW: usize = 12;
 

@@ -8,12 +8,12 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use clock::disk::SimDisk;
 use clock::disk::{Disk, DiskFile, SystemDisk};
 use common::{content, key, open, put, small};
 use source::conformance::draft;
 use source::{Change, Error, Expect, ListRequest, ObjectSource, Resource, Revision, WatchRequest, Write};
 use store::{Mode, Options, Store};
-use clock::disk::SimDisk;
 
 /// A disk whose syncs of files wait until the gate is open.
 #[derive(Debug, Clone)]

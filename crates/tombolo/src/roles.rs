@@ -47,7 +47,14 @@ pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyho
         .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))?;
     let mut config = ::hub::ServeConfig::default();
     config.hub.reserved_namespace = args.reserved_namespace;
-    Ok(::hub::serve(config, client(&args.role).await?, listener, Env::system(), shutdown).await?)
+    Ok(::hub::serve(
+        config,
+        client(&args.role).await?,
+        listener,
+        Env::system(),
+        shutdown,
+    )
+    .await?)
 }
 
 pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {

@@ -20,7 +20,10 @@ impl Kubectl {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(words(line));
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(words(line));
         command
     }
 
@@ -45,14 +48,20 @@ impl Kubectl {
             .spawn()
             .map_err(|error| error.to_string())?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
-        stdin.write_all(input.as_bytes()).map_err(|error| error.to_string())?;
+        stdin
+            .write_all(input.as_bytes())
+            .map_err(|error| error.to_string())?;
         drop(stdin);
         let output = child.wait_with_output().map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() {
             Ok(text(&output.stdout))
         } else {
-            Err(format!("kubectl {line}: {}{}", text(&output.stdout), text(&output.stderr)))
+            Err(format!(
+                "kubectl {line}: {}{}",
+                text(&output.stdout),
+                text(&output.stderr)
+            ))
         }
     }
 
@@ -61,7 +70,8 @@ impl Kubectl {
     /// # Panics
     /// When it fails, with what kubectl said.
     pub fn run(&self, line: &str) -> String {
-        self.try_run(line).unwrap_or_else(|complaint| panic!("{complaint}"))
+        self.try_run(line)
+            .unwrap_or_else(|complaint| panic!("{complaint}"))
     }
 
     /// Runs a command line with standard input; it must succeed.
@@ -69,7 +79,8 @@ impl Kubectl {
     /// # Panics
     /// When it fails, with what kubectl said.
     pub fn with_input(&self, line: &str, input: &str) -> String {
-        self.try_with_input(line, input).unwrap_or_else(|complaint| panic!("{complaint}"))
+        self.try_with_input(line, input)
+            .unwrap_or_else(|complaint| panic!("{complaint}"))
     }
 
     /// `get … -o json`, parsed.
@@ -114,6 +125,9 @@ fn words(line: &str) -> Vec<String> {
 mod tests {
     #[test]
     fn quotes_group_words() {
-        assert_eq!(super::words("patch x -p '{\"a\": 1}' ''"), ["patch", "x", "-p", "{\"a\": 1}", ""]);
+        assert_eq!(
+            super::words("patch x -p '{\"a\": 1}' ''"),
+            ["patch", "x", "-p", "{\"a\": 1}", ""]
+        );
     }
 }

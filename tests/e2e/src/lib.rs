@@ -37,7 +37,10 @@ impl Bench {
             return Some(Self { binary, realkube });
         }
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-        assert!(!ci, "{test}: TOMBOLO_BINARY and TOMBOLO_REALKUBE must be set in CI");
+        assert!(
+            !ci,
+            "{test}: TOMBOLO_BINARY and TOMBOLO_REALKUBE must be set in CI"
+        );
         eprintln!("SKIPPED {test}: run it with `cargo xtask test`, which builds what it needs");
         None
     }
@@ -58,7 +61,10 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<
         match ask() {
             Ok(answer) => return answer,
             Err(complaint) => {
-                assert!(start.elapsed() < limit, "{what}: not within {limit:?}: {complaint}");
+                assert!(
+                    start.elapsed() < limit,
+                    "{what}: not within {limit:?}: {complaint}"
+                );
             }
         }
         // A pause between two questions, not a wait for a condition to have come true.

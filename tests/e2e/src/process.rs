@@ -31,7 +31,11 @@ impl Process {
             .stderr(twin)
             .spawn()
             .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        Self { name: name.to_owned(), child, log }
+        Self {
+            name: name.to_owned(),
+            child,
+            log,
+        }
     }
 
     /// Its process id.
@@ -63,12 +67,18 @@ impl Process {
             std::thread::park_timeout(Duration::from_millis(50));
         }
         self.child.kill()?;
-        Err(io::Error::other(format!("{} did not end within {limit:?}", self.name)))
+        Err(io::Error::other(format!(
+            "{} did not end within {limit:?}",
+            self.name
+        )))
     }
 }
 
 impl Drop for Process {
-    #[expect(clippy::print_stderr, reason = "the log of a failed test is what a person needs")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "the log of a failed test is what a person needs"
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             let output = self.output();

@@ -14,7 +14,10 @@ pub struct ControlPlane {
 }
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/e2e lies in tests").join("realkube")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/e2e lies in tests")
+        .join("realkube")
 }
 
 impl ControlPlane {
@@ -24,7 +27,11 @@ impl ControlPlane {
     /// # Panics
     /// When it does not become ready.
     pub fn start(bench: &Bench, name: &str, port: u16, parts: &str) -> Self {
-        let plane = Self { bench: bench.clone(), name: name.to_owned(), port };
+        let plane = Self {
+            bench: bench.clone(),
+            name: name.to_owned(),
+            port,
+        };
         plane.script("down", parts);
         plane.script("up", parts);
         plane
@@ -47,7 +54,11 @@ impl ControlPlane {
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.bench.realkube.join("cp").join(&self.name).join("admin.kubeconfig")
+        self.bench
+            .realkube
+            .join("cp")
+            .join(&self.name)
+            .join("admin.kubeconfig")
     }
 
     /// A kubectl for its administrator.
@@ -85,7 +96,9 @@ impl ControlPlane {
     /// # Panics
     /// When no token can be had.
     pub fn service_account_kubeconfig(&self, namespace: &str, account: &str, folder: &Path) -> PathBuf {
-        let token = self.kubectl().run(&format!("-n {namespace} create token {account} --duration=1h"));
+        let token = self
+            .kubectl()
+            .run(&format!("-n {namespace} create token {account} --duration=1h"));
         let path = folder.join(format!("{}-{account}.kubeconfig", self.name));
         let text = format!(
             "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"{}\", \

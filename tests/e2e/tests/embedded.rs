@@ -17,7 +17,11 @@ impl Up {
     fn start(bench: &Bench) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let process = Self::launch(bench, folder.path());
-        let up = Self { bench: bench.clone(), folder, process };
+        let up = Self {
+            bench: bench.clone(),
+            folder,
+            process,
+        };
         up.wait_until_it_runs();
         up
     }
@@ -31,7 +35,11 @@ impl Up {
     fn wait_until_it_runs(&self) {
         wait_for("nginx runs everywhere", Duration::from_secs(60), || {
             let output = self.process.output();
-            if output.contains("nginx runs in all of them") { Ok(()) } else { Err(output) }
+            if output.contains("nginx runs in all of them") {
+                Ok(())
+            } else {
+                Err(output)
+            }
         });
     }
 
@@ -45,8 +53,16 @@ impl Up {
 
     /// Runs our own command line against it.
     fn ours(&self, line: &[&str]) -> String {
-        let output = tombolo(&self.bench, line).arg("--data-dir").arg(self.data()).output().expect("it starts");
-        assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = tombolo(&self.bench, line)
+            .arg("--data-dir")
+            .arg(self.data())
+            .output()
+            .expect("it starts");
+        assert!(
+            output.status.success(),
+            "{line:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -66,7 +82,9 @@ fn contains(text: &str, wanted: &[&str]) {
 
 #[test]
 fn kubectl_works_on_the_embedded_control_plane() {
-    let Some(bench) = Bench::find("kubectl_works_on_the_embedded_control_plane") else { return };
+    let Some(bench) = Bench::find("kubectl_works_on_the_embedded_control_plane") else {
+        return;
+    };
     let up = Up::start(&bench);
     let kubectl = up.kubectl();
     reads(&kubectl);
@@ -79,15 +97,43 @@ fn kubectl_works_on_the_embedded_control_plane() {
 fn reads(kubectl: &Kubectl) {
     contains(
         &kubectl.run("get mcls -A"),
-        &["NAMESPACE", "NAME", "CLUSTER ID", "SYNC MODE", "KUBERNETES", "STATUS", "AGE", "member-1", "True"],
+        &[
+            "NAMESPACE",
+            "NAME",
+            "CLUSTER ID",
+            "SYNC MODE",
+            "KUBERNETES",
+            "STATUS",
+            "AGE",
+            "member-1",
+            "True",
+        ],
     );
-    contains(&kubectl.run("get mcls -A -o wide"), &["CLUSTER TYPE", "AGENT VERSION"]);
-    contains(&kubectl.run("get subs,base,desc -A"), &["DEPLOYER", "Generic", "Success", "nginx"]);
-    contains(&kubectl.run("describe sub nginx"), &["Scheduling Strategy:", "Replication", "Scheduled"]);
+    contains(
+        &kubectl.run("get mcls -A -o wide"),
+        &["CLUSTER TYPE", "AGENT VERSION"],
+    );
+    contains(
+        &kubectl.run("get subs,base,desc -A"),
+        &["DEPLOYER", "Generic", "Success", "nginx"],
+    );
+    contains(
+        &kubectl.run("describe sub nginx"),
+        &["Scheduling Strategy:", "Replication", "Scheduled"],
+    );
     contains(&kubectl.run("describe mcls -A"), &["Cluster Id:", "Ready"]);
-    contains(&kubectl.run("api-resources"), &["subscriptions", "deployments", "sockets"]);
-    contains(&kubectl.run("explain deployment.spec.strategy"), &["rollingUpdate"]);
-    contains(&kubectl.run("explain subscription.spec"), &["schedulingStrategy", "subscribers"]);
+    contains(
+        &kubectl.run("api-resources"),
+        &["subscriptions", "deployments", "sockets"],
+    );
+    contains(
+        &kubectl.run("explain deployment.spec.strategy"),
+        &["rollingUpdate"],
+    );
+    contains(
+        &kubectl.run("explain subscription.spec"),
+        &["schedulingStrategy", "subscribers"],
+    );
     contains(&kubectl.run("get --raw /readyz"), &["ok"]);
     contains(&kubectl.run("get --raw /metrics"), &["apiserver_request_total"]);
 }
@@ -101,19 +147,33 @@ fn writes(kubectl: &Kubectl, up: &Up) {
     kubectl.run("-n verbs create serviceaccount robot");
     kubectl.run("-n verbs create role reader --verb=get,list --resource=configmaps");
     kubectl.run("-n verbs create rolebinding readers --role=reader --serviceaccount=verbs:robot");
-    contains(&kubectl.run("-n verbs get deploy,svc,cm,secret,sa"), &["web", "settings", "hidden", "robot"]);
+    contains(
+        &kubectl.run("-n verbs get deploy,svc,cm,secret,sa"),
+        &["web", "settings", "hidden", "robot"],
+    );
     let token = kubectl.run("-n verbs create token robot");
     assert_eq!(token.trim().split('.').count(), 3, "{token}");
     kubectl.run("-n verbs scale deployment web --replicas=3");
     kubectl.run("-n verbs label deployment web tier=front");
     kubectl.run("-n verbs annotate deployment web note=kept");
     contains(&kubectl.run("-n verbs get deploy -l tier=front"), &["web", "0/3"]);
-    contains(&kubectl.run("-n verbs set image deployment/web nginx=nginx:2"), &["image updated"]);
-    contains(&kubectl.run("-n verbs get cm --field-selector metadata.name=settings -o name"), &["settings"]);
-    let script = "sed -i s/colour: red/colour: blue/".replace("s/colour: red/colour: blue/", "'s/colour: red/colour: blue/'");
+    contains(
+        &kubectl.run("-n verbs set image deployment/web nginx=nginx:2"),
+        &["image updated"],
+    );
+    contains(
+        &kubectl.run("-n verbs get cm --field-selector metadata.name=settings -o name"),
+        &["settings"],
+    );
+    let script = "sed -i s/colour: red/colour: blue/"
+        .replace("s/colour: red/colour: blue/", "'s/colour: red/colour: blue/'");
     let editor = up.folder.path().join("editor.sh");
     std::fs::write(&editor, format!("#!/bin/sh\n{script} \"$1\"\n")).expect("an editor can be written");
-    Command::new("chmod").arg("+x").arg(&editor).status().expect("chmod starts");
+    Command::new("chmod")
+        .arg("+x")
+        .arg(&editor)
+        .status()
+        .expect("chmod starts");
     let edited = Command::new(up.bench.realkube.join("bin/kubectl"))
         .arg("--kubeconfig")
         .arg(up.data().join("kubeconfig"))
@@ -121,12 +181,23 @@ fn writes(kubectl: &Kubectl, up: &Up) {
         .env("KUBE_EDITOR", &editor)
         .output()
         .expect("kubectl starts");
-    assert!(edited.status.success(), "{}", String::from_utf8_lossy(&edited.stderr));
-    contains(&kubectl.run("-n verbs get cm settings -o jsonpath={.data.colour}"), &["blue"]);
+    assert!(
+        edited.status.success(),
+        "{}",
+        String::from_utf8_lossy(&edited.stderr)
+    );
+    contains(
+        &kubectl.run("-n verbs get cm settings -o jsonpath={.data.colour}"),
+        &["blue"],
+    );
     kubectl.run("-n verbs delete cm settings");
-    let complaint = kubectl.try_run("-n verbs get cm settings").expect_err("it is gone");
+    let complaint = kubectl
+        .try_run("-n verbs get cm settings")
+        .expect_err("it is gone");
     contains(&complaint, &["(NotFound)", "configmaps \"settings\" not found"]);
-    let complaint = kubectl.try_run("-n verbs create configmap UPPER").expect_err("a bad name");
+    let complaint = kubectl
+        .try_run("-n verbs create configmap UPPER")
+        .expect_err("a bad name");
     contains(&complaint, &["Invalid value", "lowercase RFC 1123 subdomain"]);
 }
 
@@ -141,21 +212,41 @@ fn applies(kubectl: &Kubectl) {
     let with = |colour: &str| MANIFEST.replace("COLOUR", colour);
     contains(&kubectl.with_input("apply -f -", &with("red")), &["created"]);
     contains(&kubectl.with_input("apply -f -", &with("red")), &["unchanged"]);
-    contains(&kubectl.try_with_input("diff -f -", &with("blue")).expect_err("it differs"), &["-  colour: red", "+  colour: blue"]);
+    contains(
+        &kubectl
+            .try_with_input("diff -f -", &with("blue"))
+            .expect_err("it differs"),
+        &["-  colour: red", "+  colour: blue"],
+    );
     contains(&kubectl.with_input("apply -f -", &with("blue")), &["configured"]);
-    contains(&kubectl.with_input("apply --server-side --field-manager=a -f -", &with("blue")), &["serverside-applied"]);
+    contains(
+        &kubectl.with_input("apply --server-side --field-manager=a -f -", &with("blue")),
+        &["serverside-applied"],
+    );
     let conflict = kubectl
         .try_with_input("apply --server-side --field-manager=b -f -", &with("green"))
         .expect_err("another manager's field");
     contains(&conflict, &["conflict", ".data.colour"]);
-    kubectl.with_input("apply --server-side --field-manager=b --force-conflicts -f -", &with("green"));
-    contains(&kubectl.run("-n verbs get cm applied -o yaml --show-managed-fields"), &["manager: b", "operation: Apply"]);
+    kubectl.with_input(
+        "apply --server-side --field-manager=b --force-conflicts -f -",
+        &with("green"),
+    );
+    contains(
+        &kubectl.run("-n verbs get cm applied -o yaml --show-managed-fields"),
+        &["manager: b", "operation: Apply"],
+    );
     let strict = kubectl
         .try_with_input("apply -f -", &format!("{}extra: true\n", with("red")))
         .expect_err("an unknown field");
     contains(&strict, &["unknown field \"extra\""]);
-    contains(&kubectl.with_input("apply --dry-run=server -f -", &with("white")), &["(server dry run)"]);
-    contains(&kubectl.run("-n verbs get cm applied -o jsonpath={.data.colour}"), &["green"]);
+    contains(
+        &kubectl.with_input("apply --dry-run=server -f -", &with("white")),
+        &["(server dry run)"],
+    );
+    contains(
+        &kubectl.run("-n verbs get cm applied -o jsonpath={.data.colour}"),
+        &["green"],
+    );
 }
 
 fn patches(kubectl: &Kubectl) {
@@ -171,29 +262,47 @@ fn patches(kubectl: &Kubectl) {
     );
     kubectl.run("patch sub nginx --type=merge -p '{\"spec\":{\"priority\":7}}'");
     contains(&kubectl.run("get sub nginx -o jsonpath={.spec.priority}"), &["7"]);
-    let refused = kubectl.try_run("patch sub nginx --type=merge -p '{\"spec\":{\"schedulingStrategy\":\"Luck\"}}'");
-    contains(&refused.expect_err("no such strategy"), &["Unsupported value: \"Luck\"", "Replication"]);
+    let refused =
+        kubectl.try_run("patch sub nginx --type=merge -p '{\"spec\":{\"schedulingStrategy\":\"Luck\"}}'");
+    contains(
+        &refused.expect_err("no such strategy"),
+        &["Unsupported value: \"Luck\"", "Replication"],
+    );
 }
 
 fn asks(kubectl: &Kubectl) {
     contains(&kubectl.run("auth can-i create deployments"), &["yes"]);
-    contains(&kubectl.run("auth can-i get configmaps -n verbs --as=system:serviceaccount:verbs:robot"), &["yes"]);
+    contains(
+        &kubectl.run("auth can-i get configmaps -n verbs --as=system:serviceaccount:verbs:robot"),
+        &["yes"],
+    );
     let no = kubectl.try_run("auth can-i delete nodes --as=system:serviceaccount:verbs:robot");
     contains(&no.expect_err("kubectl exits with 1"), &["no"]);
-    contains(&kubectl.run("auth whoami"), &["kubernetes-admin", "system:masters"]);
+    contains(
+        &kubectl.run("auth whoami"),
+        &["kubernetes-admin", "system:masters"],
+    );
     kubectl.run("wait --for=condition=Ready mcls --all -A --timeout=20s");
     kubectl.run("delete namespace verbs --timeout=30s");
-    contains(&kubectl.try_run("get namespace verbs").expect_err("it is gone"), &["not found"]);
+    contains(
+        &kubectl.try_run("get namespace verbs").expect_err("it is gone"),
+        &["not found"],
+    );
 }
 
 #[test]
 fn templates_members_and_a_second_start() {
-    let Some(bench) = Bench::find("templates_members_and_a_second_start") else { return };
+    let Some(bench) = Bench::find("templates_members_and_a_second_start") else {
+        return;
+    };
     let mut up = Up::start(&bench);
 
     contains(&up.ours(&["get", "deploy"]), &["NAMESPACE", "nginx"]);
     contains(&up.ours(&["clusters"]), &["member-3", "3/3"]);
-    contains(&up.ours(&["scale", "deployment/nginx", "--replicas", "3", "-n", "web"]), &["scaled"]);
+    contains(
+        &up.ours(&["scale", "deployment/nginx", "--replicas", "3", "-n", "web"]),
+        &["scaled"],
+    );
     let member = up.member("member-2");
     wait_for("the member scales", Duration::from_secs(20), || {
         let deployment = member.json("-n web deployment nginx")?;
@@ -203,10 +312,23 @@ fn templates_members_and_a_second_start() {
         }
     });
     contains(&member.run("get nodes"), &["v1.34.0-simulated"]);
-    let pod = member.run("-n web get pods -o name").lines().next().expect("a pod").to_owned();
-    contains(&member.run(&format!("-n web exec {pod} -- hostname")), &["nginx-"]);
-    contains(&member.run(&format!("-n web logs {pod}")), &["simulated by tombolo"]);
-    let complaint = member.try_run("delete node member-2-node-1").expect_err("the account may not");
+    let pod = member
+        .run("-n web get pods -o name")
+        .lines()
+        .next()
+        .expect("a pod")
+        .to_owned();
+    contains(
+        &member.run(&format!("-n web exec {pod} -- hostname")),
+        &["nginx-"],
+    );
+    contains(
+        &member.run(&format!("-n web logs {pod}")),
+        &["simulated by tombolo"],
+    );
+    let complaint = member
+        .try_run("delete node member-2-node-1")
+        .expect_err("the account may not");
     contains(&complaint, &["(Forbidden)"]);
 
     let manifest = up.folder.path().join("settings.yaml");
@@ -216,24 +338,43 @@ fn templates_members_and_a_second_start() {
     contains(&up.ours(&["apply", "-f", &file]), &["created"]);
     contains(&up.ours(&["apply", "-f", &file]), &["unchanged"]);
     let kubectl = up.kubectl();
-    contains(&kubectl.run("-n clusternet-reserved get manifests"), &["configmaps.web.settings", "deployments.web.nginx"]);
-    contains(&up.ours(&["delete", "configmap", "settings", "-n", "web"]), &["deleted"]);
+    contains(
+        &kubectl.run("-n clusternet-reserved get manifests"),
+        &["configmaps.web.settings", "deployments.web.nginx"],
+    );
+    contains(
+        &up.ours(&["delete", "configmap", "settings", "-n", "web"]),
+        &["deleted"],
+    );
 
     let before = kubectl.run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}");
-    up.process.stop(Duration::from_secs(10)).expect("it ends within ten seconds");
+    up.process
+        .stop(Duration::from_secs(10))
+        .expect("it ends within ten seconds");
     up.process = Up::launch(&up.bench, up.folder.path());
     up.wait_until_it_runs();
     let output = up.process.output();
     contains(&output, &["(0 objects made, 0 changed)"]);
     let kubectl = up.kubectl();
-    assert_eq!(kubectl.run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}"), before);
-    assert_eq!(up.member("member-1").run("-n web get deployment nginx -o jsonpath={.spec.replicas}"), "3");
+    assert_eq!(
+        kubectl.run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}"),
+        before
+    );
+    assert_eq!(
+        up.member("member-1")
+            .run("-n web get deployment nginx -o jsonpath={.spec.replicas}"),
+        "3"
+    );
 
     kubectl.run("delete sub nginx --timeout=30s");
     let member = up.member("member-1");
-    wait_for("the member is empty again", Duration::from_secs(30), || match member.try_run("get namespace web") {
-        Err(complaint) if complaint.contains("not found") => Ok(()),
-        Err(complaint) | Ok(complaint) => Err(complaint),
-    });
+    wait_for(
+        "the member is empty again",
+        Duration::from_secs(30),
+        || match member.try_run("get namespace web") {
+            Err(complaint) if complaint.contains("not found") => Ok(()),
+            Err(complaint) | Ok(complaint) => Err(complaint),
+        },
+    );
     contains(&up.ours(&["get", "deploy"]), &["nginx"]);
 }

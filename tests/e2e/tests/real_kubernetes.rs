@@ -8,12 +8,18 @@ use e2e::{Bench, ControlPlane, Kubectl, Process, tombolo, wait_for};
 const HUB_PORT: u16 = 17_160;
 
 fn example(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nginx").join(name).display().to_string()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples/nginx")
+        .join(name)
+        .display()
+        .to_string()
 }
 
 #[test]
 fn one_subscription_reaches_two_real_clusters_and_comes_back() {
-    let Some(bench) = Bench::find("one_subscription_reaches_two_real_clusters_and_comes_back") else { return };
+    let Some(bench) = Bench::find("one_subscription_reaches_two_real_clusters_and_comes_back") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let parent = ControlPlane::start(&bench, "parent", 17_100, "api kcm");
     let children = [
@@ -25,7 +31,9 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     prepare_parent(&bench, &admin);
     let roles = start_roles(&bench, &parent, folder.path());
     for name in ["v1alpha1.proxies.clusternet.io", "v1alpha1.shadow"] {
-        admin.run(&format!("wait --for=condition=Available apiservice/{name} --timeout=60s"));
+        admin.run(&format!(
+            "wait --for=condition=Available apiservice/{name} --timeout=60s"
+        ));
     }
     let token = bootstrap_token(&admin);
     let agents: Vec<Process> = children
@@ -36,11 +44,23 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
 
     wait_for("both clusters are ready", Duration::from_secs(90), || {
         let list = admin.json("managedclusters -A")?;
-        let ready = list["items"].as_array().into_iter().flatten().filter(|cluster| is_true(cluster, "Ready")).count();
-        if ready == 2 { Ok(()) } else { Err(format!("{ready} of 2 are ready")) }
+        let ready = list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|cluster| is_true(cluster, "Ready"))
+            .count();
+        if ready == 2 {
+            Ok(())
+        } else {
+            Err(format!("{ready} of 2 are ready"))
+        }
     });
     let table = admin.run("get mcls -A");
-    assert!(table.contains("CLUSTER ID") && table.contains("child-1"), "{table}");
+    assert!(
+        table.contains("CLUSTER ID") && table.contains("child-1"),
+        "{table}"
+    );
 
     distribute(&bench, &parent, &admin, &children);
     reach_through_the_hub(&bench, &parent, folder.path());
@@ -58,19 +78,37 @@ fn is_true(object: &serde_json::Value, kind: &str) -> bool {
 
 fn prepare_parent(bench: &Bench, admin: &Kubectl) {
     let port = HUB_PORT.to_string();
-    let output = tombolo(bench, &["install", "--hub-external-name", "localhost", "--hub-port", &port])
-        .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    admin.with_input("apply --server-side -f -", &String::from_utf8_lossy(&output.stdout));
+    let output = tombolo(
+        bench,
+        &["install", "--hub-external-name", "localhost", "--hub-port", &port],
+    )
+    .output()
+    .expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    admin.with_input(
+        "apply --server-side -f -",
+        &String::from_utf8_lossy(&output.stdout),
+    );
 }
 
 fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Process> {
     let port = HUB_PORT.to_string();
     [
-        ("hub", "clusternet-hub", vec!["--secure-port", port.as_str(), "--bind-address", "127.0.0.1"]),
+        (
+            "hub",
+            "clusternet-hub",
+            vec!["--secure-port", port.as_str(), "--bind-address", "127.0.0.1"],
+        ),
         ("scheduler", "clusternet-scheduler", vec!["--leader-elect=true"]),
-        ("controllers", "clusternet-controller-manager", vec!["--controllers=*"]),
+        (
+            "controllers",
+            "clusternet-controller-manager",
+            vec!["--controllers=*"],
+        ),
     ]
     .into_iter()
     .map(|(role, account, flags)| {
@@ -105,16 +143,34 @@ fn join(
     folder: &Path,
 ) -> Process {
     child.add_nodes(3);
-    let output = tombolo(bench, &["join", "--print-rights"]).output().expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    child.kubectl().with_input("apply --server-side -f -", &String::from_utf8_lossy(&output.stdout));
+    let output = tombolo(bench, &["join", "--print-rights"])
+        .output()
+        .expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    child.kubectl().with_input(
+        "apply --server-side -f -",
+        &String::from_utf8_lossy(&output.stdout),
+    );
     let kubeconfig = child.service_account_kubeconfig("clusternet-system", "clusternet-agent", folder);
     let mut command = tombolo(bench, &["agent", "--kubeconfig"]);
     command
         .arg(kubeconfig)
-        .args(["--cluster-reg-parent-url", &parent.url(), "--cluster-reg-token", token])
+        .args([
+            "--cluster-reg-parent-url",
+            &parent.url(),
+            "--cluster-reg-token",
+            token,
+        ])
         .args(["--cluster-reg-name", name, "--cluster-labels", "demo=nginx"])
-        .args(["--cluster-status-update-frequency", "5s", "--cluster-reg-parent-ca"])
+        .args([
+            "--cluster-status-update-frequency",
+            "5s",
+            "--cluster-reg-parent-ca",
+        ])
         .arg(parent.ca());
     Process::start(&format!("agent-{name}"), &mut command, folder)
 }
@@ -126,7 +182,11 @@ fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &
             .arg(parent.kubeconfig())
             .output()
             .expect("the program starts");
-        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
     });
     admin.run(&format!("apply -f {}", example("subscription.yaml")));
     for child in children {
@@ -141,10 +201,18 @@ fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &
     }
     wait_for("the Subscription shows both", Duration::from_secs(60), || {
         let subscription = admin.json("subscription nginx")?;
-        let statuses = subscription["status"]["aggregatedStatuses"].as_array().cloned().unwrap_or_default();
+        let statuses = subscription["status"]["aggregatedStatuses"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let deployment = statuses.iter().find(|status| status["kind"] == "Deployment");
-        let ready = deployment.and_then(|status| status["feedStatusSummary"]["replicaStatus"]["readyReplicas"].as_i64());
-        if ready == Some(4) { Ok(()) } else { Err(format!("{}", subscription["status"])) }
+        let ready = deployment
+            .and_then(|status| status["feedStatusSummary"]["replicaStatus"]["readyReplicas"].as_i64());
+        if ready == Some(4) {
+            Ok(())
+        } else {
+            Err(format!("{}", subscription["status"]))
+        }
     });
 }
 
@@ -173,11 +241,13 @@ fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
     admin.run("delete subscription nginx --wait=true --timeout=60s");
     for child in children {
         let kubectl = child.kubectl();
-        wait_for("the namespace is gone from the child", Duration::from_secs(60), || {
-            match kubectl.try_run("get namespace web -o name") {
+        wait_for(
+            "the namespace is gone from the child",
+            Duration::from_secs(60),
+            || match kubectl.try_run("get namespace web -o name") {
                 Err(complaint) if complaint.contains("not found") => Ok(()),
                 Err(complaint) | Ok(complaint) => Err(complaint),
-            }
-        });
+            },
+        );
     }
 }

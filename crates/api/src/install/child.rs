@@ -127,10 +127,18 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
             vec![
                 rule(&["", "events.k8s.io"], &["nodes", "events"], READ),
                 rule(&[""], &["pods/log", "pods/status"], &["get"]),
-                rule(&[""], &["pods/exec", "pods/attach", "pods/portforward"], &["get", "create"]),
+                rule(
+                    &[""],
+                    &["pods/exec", "pods/attach", "pods/portforward"],
+                    &["get", "create"],
+                ),
             ],
         ),
-        cluster_binding("clusternet:parent-visits", VISITOR, vec![account_subject(APP_DEPLOYER)]),
+        cluster_binding(
+            "clusternet:parent-visits",
+            VISITOR,
+            vec![account_subject(APP_DEPLOYER)],
+        ),
         cluster_binding("clusternet:agent-deploys", DEPLOYER, vec![account_subject(AGENT)]),
         cluster_binding(
             "clusternet:parent-deploys",

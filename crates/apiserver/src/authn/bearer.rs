@@ -12,7 +12,11 @@ use crate::user::UserInfo;
 
 impl Authenticator {
     /// Whose a token is, if it is for one of the audiences.
-    pub(crate) async fn authenticate_token(&self, token: &str, audiences: &[String]) -> Result<Authenticated, Refusal> {
+    pub(crate) async fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Authenticated, Refusal> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::TooLong(token.len()).into());
         }
@@ -67,7 +71,9 @@ impl Authenticator {
 
     async fn service_account(&self, claims: &Arc<Claims>) -> Result<UserInfo, Refusal> {
         let namespace = &claims.namespace;
-        let gone = |what: &str, object: &ObjectRef| TokenError::Gone(format!("{what} \"{namespace}/{}\"", object.name));
+        let gone = |what: &str, object: &ObjectRef| {
+            TokenError::Gone(format!("{what} \"{namespace}/{}\"", object.name))
+        };
         if !self.stands("serviceaccounts", namespace, &claims.account).await? {
             return Err(gone("service account", &claims.account).into());
         }
@@ -75,8 +81,10 @@ impl Authenticator {
         user.uid.clone_from(&claims.account.uid);
         let mut extra = |key: &str, value: &str| {
             if !value.is_empty() {
-                user.extra
-                    .insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+                user.extra.insert(
+                    format!("authentication.kubernetes.io/{key}"),
+                    vec![value.to_owned()],
+                );
             }
         };
         match &claims.bound {
@@ -130,7 +138,9 @@ impl Authenticator {
     }
 
     async fn bootstrap_user(&self, token: &bootstrap::BootstrapToken<'_>) -> Result<UserInfo, Refusal> {
-        let secret = self.read("secrets", bootstrap::NAMESPACE, &token.secret_name()).await?;
+        let secret = self
+            .read("secrets", bootstrap::NAMESPACE, &token.secret_name())
+            .await?;
         let Some(secret) = secret else {
             return Err(Refusal::Bootstrap("is unknown"));
         };

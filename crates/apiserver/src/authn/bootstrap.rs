@@ -92,7 +92,9 @@ fn is_bootstrap_group(group: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
     name.len() <= 256
         && name.bytes().last().is_some_and(alphanumeric)
-        && name.bytes().all(|byte| alphanumeric(byte) || matches!(byte, b':' | b'-'))
+        && name
+            .bytes()
+            .all(|byte| alphanumeric(byte) || matches!(byte, b':' | b'-'))
 }
 
 fn datum(secret: &Value, key: &str) -> String {
@@ -142,13 +144,23 @@ mod tests {
                 secret["data"][*key] = json!(STANDARD.encode(value));
             }
             let token = BootstrapToken::parse("abcdef.0123456789abcdef").unwrap();
-            let got = token.user(&secret, now).map(|user| format!("{} {}", user.name, user.groups.join(" ")));
+            let got = token
+                .user(&secret, now)
+                .map(|user| format!("{} {}", user.name, user.groups.join(" ")));
             assert_eq!(got.as_deref().map_err(|why| *why), want, "{changes:?}");
         };
-        check(&[], Ok("system:bootstrap:abcdef system:bootstrappers system:authenticated"));
         check(
-            &[("auth-extra-groups", "system:bootstrappers:a:b,system:bootstrappers:c")],
-            Ok("system:bootstrap:abcdef system:bootstrappers system:bootstrappers:a:b system:bootstrappers:c system:authenticated"),
+            &[],
+            Ok("system:bootstrap:abcdef system:bootstrappers system:authenticated"),
+        );
+        check(
+            &[(
+                "auth-extra-groups",
+                "system:bootstrappers:a:b,system:bootstrappers:c",
+            )],
+            Ok(
+                "system:bootstrap:abcdef system:bootstrappers system:bootstrappers:a:b system:bootstrappers:c system:authenticated",
+            ),
         );
         check(
             &[("auth-extra-groups", "system:masters")],
@@ -158,7 +170,10 @@ mod tests {
         check(&[("token-id", "x")], Err("has another id"));
         check(&[("expiration", "2020-01-01T00:00:00Z")], Err("has expired"));
         check(&[("expiration", "soon")], Err("has expired"));
-        check(&[("expiration", "2999-01-01T00:00:00Z")], Ok("system:bootstrap:abcdef system:bootstrappers system:authenticated"));
+        check(
+            &[("expiration", "2999-01-01T00:00:00Z")],
+            Ok("system:bootstrap:abcdef system:bootstrappers system:authenticated"),
+        );
         check(
             &[("usage-bootstrap-authentication", "false")],
             Err("may not be used to authenticate"),

@@ -42,12 +42,13 @@ impl CertificateVerifier {
     /// # Errors
     /// [`PkiError`] if there is none.
     pub fn new(authorities_pem: &str) -> Result<Self, PkiError> {
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authorities_pem)?), provider())
-            .build()
-            .map_err(|error| PkiError::Pem {
-                what: "client authorities",
-                why: error.to_string(),
-            })?;
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authorities_pem)?), provider())
+                .build()
+                .map_err(|error| PkiError::Pem {
+                    what: "client authorities",
+                    why: error.to_string(),
+                })?;
         Ok(Self {
             verifier,
             known: Mutex::default(),
@@ -55,7 +56,11 @@ impl CertificateVerifier {
     }
 
     /// The user of a chain (its own certificate first), whose key the peer was seen to hold.
-    pub(crate) fn user(&self, chain: &[CertificateDer<'static>], now: Timestamp) -> Result<UserInfo, Refusal> {
+    pub(crate) fn user(
+        &self,
+        chain: &[CertificateDer<'static>],
+        now: Timestamp,
+    ) -> Result<UserInfo, Refusal> {
         let known = self.check(chain, now)?;
         if now < known.not_before || now > known.not_after {
             return Err(Refusal::Certificate("has expired".to_owned()));
@@ -70,7 +75,10 @@ impl CertificateVerifier {
         let (end_entity, intermediates) = match chain {
             [] => return Err(Refusal::Certificate("is missing".to_owned())),
             chain if chain.len() > MAX_CHAIN => {
-                let why = format!("comes with {} certificates, the limit is {MAX_CHAIN}", chain.len());
+                let why = format!(
+                    "comes with {} certificates, the limit is {MAX_CHAIN}",
+                    chain.len()
+                );
                 return Err(Refusal::Certificate(why));
             }
             [end_entity, intermediates @ ..] => (end_entity, intermediates),
@@ -106,9 +114,15 @@ impl CertificateVerifier {
 fn read(end_entity: &CertificateDer<'_>, chain: &[CertificateDer<'static>]) -> Result<Known, Refusal> {
     let damaged = |error: &dyn std::fmt::Display| Refusal::Certificate(format!("is damaged: {error}"));
     let (_, certificate) = X509Certificate::from_der(end_entity).map_err(|error| damaged(&error))?;
-    let text =
-        |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().map(str::to_owned).unwrap_or_default();
-    let name = certificate.subject().iter_common_name().next().map(text).unwrap_or_default();
+    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| {
+        value.as_str().map(str::to_owned).unwrap_or_default()
+    };
+    let name = certificate
+        .subject()
+        .iter_common_name()
+        .next()
+        .map(text)
+        .unwrap_or_default();
     let mut groups: Vec<String> = certificate.subject().iter_organization().map(text).collect();
     groups.push(AUTHENTICATED.to_owned());
     // The chain is known for as long as its shortest-lived certificate.
@@ -126,7 +140,10 @@ fn read(end_entity: &CertificateDer<'_>, chain: &[CertificateDer<'static>]) -> R
     for byte in Sha256::digest(end_entity) {
         write!(credential, "{byte:02x}").expect("a String takes all text");
     }
-    let extra = BTreeMap::from([("authentication.kubernetes.io/credential-id".to_owned(), vec![credential])]);
+    let extra = BTreeMap::from([(
+        "authentication.kubernetes.io/credential-id".to_owned(),
+        vec![credential],
+    )]);
     Ok(Known {
         user: UserInfo {
             name,

@@ -41,18 +41,29 @@ impl FrontProxyHeaders {
     /// Takes the user out of a request's headers. All of them go, believed or not.
     pub(crate) fn take(&self, headers: &mut HeaderMap) -> Option<UserInfo> {
         let name = self.user.iter().find_map(|header| first(headers, header));
-        let uid = self.uid.iter().find_map(|header| first(headers, header)).unwrap_or_default();
-        let mut groups: Vec<String> = self.group.iter().flat_map(|header| all(headers, header)).collect();
+        let uid = self
+            .uid
+            .iter()
+            .find_map(|header| first(headers, header))
+            .unwrap_or_default();
+        let mut groups: Vec<String> = self
+            .group
+            .iter()
+            .flat_map(|header| all(headers, header))
+            .collect();
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut gone: Vec<HeaderName> = Vec::new();
         for header in headers.keys() {
             let lower = header.as_str();
             let key = self.extra_prefix.iter().find_map(|prefix| {
-                let prefix = prefix.to_ascii_lowercase();
-                lower.strip_prefix(&prefix).filter(|rest| !prefix.is_empty() && !rest.is_empty())
+                let (start, rest) = lower.split_at_checked(prefix.len())?;
+                (!prefix.is_empty() && !rest.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)
             });
             let Some(key) = key else { continue };
-            extra.entry(decode(key, false)).or_default().extend(all(headers, lower));
+            extra
+                .entry(decode(key, false))
+                .or_default()
+                .extend(all(headers, lower));
             gone.push(header.clone());
         }
         for header in gone {
@@ -119,8 +130,9 @@ impl FrontProxy {
     /// Whether a connection's other end is such a proxy.
     pub fn vouches(&self, peer: &Peer, now: Timestamp) -> bool {
         !peer.certificates.is_empty()
-            && self.verifier.user(&peer.certificates, now).is_ok_and(|proxy| {
-                self.allowed_names.is_empty() || self.allowed_names.contains(&proxy.name)
-            })
+            && self
+                .verifier
+                .user(&peer.certificates, now)
+                .is_ok_and(|proxy| self.allowed_names.is_empty() || self.allowed_names.contains(&proxy.name))
     }
 }

@@ -55,7 +55,10 @@ fn verifier() -> &'static CertificateVerifier {
 /// If bytes that nobody signed are believed.
 pub fn fuzz_token(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    assert!(keys().verify(&text, 1_000).is_err(), "a token that nobody signed is believed");
+    assert!(
+        keys().verify(&text, 1_000).is_err(),
+        "a token that nobody signed is believed"
+    );
     if let Some(token) = BootstrapToken::parse(&text) {
         let secret: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
         assert!(token.user(&secret, Timestamp::UNIX_EPOCH).is_err());
@@ -86,7 +89,11 @@ pub fn fuzz_headers(bytes: &[u8]) {
     assert!(token.is_none_or(|token| !token.is_empty()));
     let user = FrontProxyHeaders::default().take(&mut headers);
     assert!(user.is_none_or(|user| !user.name.is_empty()));
-    assert!(!headers.keys().any(|name| name.as_str().starts_with("x-remote-extra-") && name.as_str().len() > 15));
+    assert!(
+        !headers
+            .keys()
+            .any(|name| name.as_str().starts_with("x-remote-extra-") && name.as_str().len() > 15)
+    );
 }
 
 #[cfg(test)]
@@ -97,7 +104,9 @@ mod tests {
 
     /// Replays the committed corpus, then mutations of it.
     fn replay(name: &str, body: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fuzz/corpus")
+            .join(name);
         let mut inputs: Vec<Vec<u8>> = std::fs::read_dir(&folder)
             .unwrap()
             .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())

@@ -195,7 +195,9 @@ fn take_websocket_token(headers: &mut HeaderMap) -> Option<String> {
         for protocol in value.to_str().ok()?.split(',').map(str::trim) {
             match protocol.strip_prefix(WEBSOCKET_TOKEN) {
                 Some(encoded) => {
-                    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(encoded).ok()?;
+                    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
+                        .decode(encoded)
+                        .ok()?;
                     found = Some(String::from_utf8(bytes).ok()?);
                 }
                 None => kept.push(protocol.to_owned()),

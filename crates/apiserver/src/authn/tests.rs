@@ -76,18 +76,25 @@ impl World {
     async fn who(&self, peer: &Peer, pairs: &[(&'static str, &str)]) -> String {
         let mut headers = headers(pairs);
         let found = self.authenticator.authenticate(peer, &mut headers).await;
-        assert!(!headers.contains_key("authorization"), "credentials go no further");
+        assert!(
+            !headers.contains_key("authorization"),
+            "credentials go no further"
+        );
         match found {
             Ok(user) => format!("{} [{}]", user.name, user.groups.join(" ")),
             Err(error) => {
-                assert_eq!((error.message.as_str(), error.reason), ("Unauthorized", Reason::Unauthorized));
+                assert_eq!(
+                    (error.message.as_str(), error.reason),
+                    ("Unauthorized", Reason::Unauthorized)
+                );
                 error.code.to_string()
             }
         }
     }
 
     async fn bearer(&self, token: &str) -> String {
-        self.who(&Peer::default(), &[("authorization", &format!("Bearer {token}"))]).await
+        self.who(&Peer::default(), &[("authorization", &format!("Bearer {token}"))])
+            .await
     }
 
     fn token(&self, change: impl FnOnce(&mut Claims)) -> String {
@@ -116,8 +123,17 @@ const ROBOT: &str = "system:serviceaccount:shop:robot [system:serviceaccounts sy
 async fn takes_a_request_without_credentials_for_anonymous() {
     let world = world();
     assert_eq!(world.who(&Peer::default(), &[]).await, ANONYMOUS);
-    for value in ["Basic system:anonymous", "Basic c3lzdGVtOmFub255bW91czo=", "Bearer", "Negotiate x"] {
-        assert_eq!(world.who(&Peer::default(), &[("authorization", value)]).await, ANONYMOUS, "{value}");
+    for value in [
+        "Basic system:anonymous",
+        "Basic c3lzdGVtOmFub255bW91czo=",
+        "Bearer",
+        "Negotiate x",
+    ] {
+        assert_eq!(
+            world.who(&Peer::default(), &[("authorization", value)]).await,
+            ANONYMOUS,
+            "{value}"
+        );
     }
 }
 
@@ -125,21 +141,38 @@ async fn takes_a_request_without_credentials_for_anonymous() {
 async fn believes_certificates_of_its_own_authority_while_they_are_valid() {
     let world = world();
     let admin = peer(&world.pki.admin);
-    assert_eq!(world.who(&admin, &[]).await, "kubernetes-admin [system:masters system:authenticated]");
+    assert_eq!(
+        world.who(&admin, &[]).await,
+        "kubernetes-admin [system:masters system:authenticated]"
+    );
     let (other, _) = env_at(NOW);
     let stranger = Pki::ephemeral(&[], &other).unwrap();
     assert_eq!(world.who(&peer(&stranger.admin), &[]).await, "401");
     let token = format!("Bearer {}", world.token(|_| {}));
     assert_eq!(
-        world.who(&peer(&stranger.admin), &[("authorization", &token)]).await,
+        world
+            .who(&peer(&stranger.admin), &[("authorization", &token)])
+            .await,
         ROBOT,
         "a token still counts beside a certificate that does not"
     );
-    let nameless = world.pki.authority.issue_client("", &[], SignedDuration::from_hours(1), &world.env).unwrap();
+    let nameless = world
+        .pki
+        .authority
+        .issue_client("", &[], SignedDuration::from_hours(1), &world.env)
+        .unwrap();
     assert_eq!(world.who(&peer(&nameless), &[]).await, "401");
-    assert_eq!(world.who(&peer(&world.pki.serving), &[]).await, "401", "a serving certificate is no client's");
+    assert_eq!(
+        world.who(&peer(&world.pki.serving), &[]).await,
+        "401",
+        "a serving certificate is no client's"
+    );
     *world.clock.0.lock().unwrap() = Timestamp::from_second(NOW + 366 * 24 * 3_600).unwrap();
-    assert_eq!(world.who(&admin, &[]).await, "401", "expired, although it is remembered");
+    assert_eq!(
+        world.who(&admin, &[]).await,
+        "401",
+        "expired, although it is remembered"
+    );
 }
 
 #[tokio::test]
@@ -147,21 +180,46 @@ async fn believes_tokens_while_what_they_are_bound_to_exists() {
     let world = world();
     let plain = world.token(|_| {});
     assert_eq!(world.bearer(&plain).await, ROBOT);
-    assert_eq!(world.bearer(&world.token(|claims| claims.audiences = vec!["vault".into()])).await, "401");
-    assert_eq!(world.bearer(&world.token(|claims| claims.expires = Some(NOW))).await, "401");
-    assert_eq!(world.bearer(&world.token(|claims| claims.account.uid = "old".into())).await, "401");
+    assert_eq!(
+        world
+            .bearer(&world.token(|claims| claims.audiences = vec!["vault".into()]))
+            .await,
+        "401"
+    );
+    assert_eq!(
+        world
+            .bearer(&world.token(|claims| claims.expires = Some(NOW)))
+            .await,
+        "401"
+    );
+    assert_eq!(
+        world
+            .bearer(&world.token(|claims| claims.account.uid = "old".into()))
+            .await,
+        "401"
+    );
     let pod = ObjectRef {
         name: "web".into(),
         uid: "p-1".into(),
     };
     let bound = world.token(|claims| claims.bound = Bound::Pod(pod, None));
     assert_eq!(world.bearer(&bound).await, "401");
-    world.source.put("pods", &json!({"metadata": {"namespace": "shop", "name": "web", "uid": "p-1"}}));
+    world.source.put(
+        "pods",
+        &json!({"metadata": {"namespace": "shop", "name": "web", "uid": "p-1"}}),
+    );
     assert_eq!(world.bearer(&bound).await, ROBOT);
-    world.source.put("pods", &json!({"metadata": {"namespace": "shop", "name": "web", "uid": "p-2"}}));
+    world.source.put(
+        "pods",
+        &json!({"metadata": {"namespace": "shop", "name": "web", "uid": "p-2"}}),
+    );
     assert_eq!(world.bearer(&bound).await, "401", "the pod was replaced");
     world.source.remove("serviceaccounts", "shop", "robot");
-    assert_eq!(world.bearer(&plain).await, "401", "the account is gone, although the token is remembered");
+    assert_eq!(
+        world.bearer(&plain).await,
+        "401",
+        "the account is gone, although the token is remembered"
+    );
 }
 
 #[tokio::test]
@@ -201,7 +259,11 @@ async fn believes_bootstrap_tokens_of_kube_system() {
         })
     };
     world.source.put("secrets", &secret("default"));
-    assert_eq!(world.bearer("abcdef.0123456789abcdef").await, "401", "the wrong namespace");
+    assert_eq!(
+        world.bearer("abcdef.0123456789abcdef").await,
+        "401",
+        "the wrong namespace"
+    );
     world.source.put("secrets", &secret("kube-system"));
     assert_eq!(
         world.bearer("abcdef.0123456789abcdef").await,
@@ -219,7 +281,10 @@ async fn believes_the_headers_of_front_proxies_alone() {
         ("x-remote-extra-clusternet-token", "t"),
     ];
     let proxy = peer(&world.pki.front_proxy);
-    assert_eq!(world.who(&proxy, &said).await, "ann [dev ops system:authenticated]");
+    assert_eq!(
+        world.who(&proxy, &said).await,
+        "ann [dev ops system:authenticated]"
+    );
     assert_eq!(world.who(&Peer::default(), &said).await, ANONYMOUS);
     assert_eq!(
         world.who(&peer(&world.pki.admin), &said).await,
@@ -231,7 +296,11 @@ async fn believes_the_headers_of_front_proxies_alone() {
         .front_proxy_authority
         .issue_client("somebody-else", &[], SignedDuration::from_hours(1), &world.env)
         .unwrap();
-    assert_eq!(world.who(&peer(&other), &said).await, "401", "its name is not allowed");
+    assert_eq!(
+        world.who(&peer(&other), &said).await,
+        "401",
+        "its name is not allowed"
+    );
     let mut all = headers(&said);
     let user = world.authenticator.authenticate(&proxy, &mut all).await.unwrap();
     assert_eq!(user.extra["clusternet-token"], ["t"]);
@@ -244,7 +313,11 @@ async fn takes_a_token_from_the_protocols_of_a_websocket() {
     let encoded = URL_SAFE_NO_PAD.encode(world.token(|_| {}));
     let protocols = format!("v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.{encoded}");
     let mut all = headers(&[("sec-websocket-protocol", &protocols)]);
-    let user = world.authenticator.authenticate(&Peer::default(), &mut all).await.unwrap();
+    let user = world
+        .authenticator
+        .authenticate(&Peer::default(), &mut all)
+        .await
+        .unwrap();
     assert_eq!(user.name, "system:serviceaccount:shop:robot");
     assert_eq!(all["sec-websocket-protocol"], "v5.channel.k8s.io");
 }
@@ -252,11 +325,23 @@ async fn takes_a_token_from_the_protocols_of_a_websocket() {
 #[tokio::test]
 async fn refuses_hostile_tokens() {
     let world = world();
-    for token in ["x".repeat(1 << 20), "a.b.c".to_owned(), ".".repeat(5_000), "abcdef.0123456789abcdeg".to_owned()] {
+    for token in [
+        "x".repeat(1 << 20),
+        "a.b.c".to_owned(),
+        ".".repeat(5_000),
+        "abcdef.0123456789abcdeg".to_owned(),
+    ] {
         assert_eq!(world.bearer(&token).await, "401");
     }
     let mut all = HeaderMap::new();
-    all.insert(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap());
-    let error = world.authenticator.authenticate(&Peer::default(), &mut all).await.unwrap_err();
+    all.insert(
+        AUTHORIZATION,
+        HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap(),
+    );
+    let error = world
+        .authenticator
+        .authenticate(&Peer::default(), &mut all)
+        .await
+        .unwrap_err();
     assert_eq!(error.code, 401);
 }

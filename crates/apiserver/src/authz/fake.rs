@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use smol_str::SmolStr;
 use source::{
-    Change, Draft, Error, Event, EventKind, Expect, Forms, Head, Key, ListRequest, Object, ObjectSource, Page,
-    Resource, Revision, Watch, WatchRequest, Write,
+    Change, Draft, Error, Event, EventKind, Expect, Forms, Head, Key, ListRequest, Object, ObjectSource,
+    Page, Resource, Revision, Watch, WatchRequest, Write,
 };
 use tokio::sync::Notify;
 
@@ -145,7 +145,11 @@ impl ObjectSource for FakeSource {
             .objects
             .values()
             .filter(|object| object.key.resource == *request.resource)
-            .filter(|object| request.namespace.is_none_or(|namespace| object.key.namespace == namespace))
+            .filter(|object| {
+                request
+                    .namespace
+                    .is_none_or(|namespace| object.key.namespace == namespace)
+            })
             .filter(|object| (request.filter)(object))
             .cloned()
             .collect();

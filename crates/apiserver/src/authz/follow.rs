@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use source::{Error, EventKind, Key, ListRequest, Object, ObjectSource, Resource, Revision, Watch, WatchRequest};
+use source::{
+    Error, EventKind, Key, ListRequest, Object, ObjectSource, Resource, Revision, Watch, WatchRequest,
+};
 
 /// What a follower learns.
 pub(crate) enum News<'a> {
@@ -32,7 +34,10 @@ impl std::fmt::Debug for Follow {
 
 impl Follow {
     pub(crate) fn new(resource: Resource) -> Self {
-        Self { resource, watch: None }
+        Self {
+            resource,
+            watch: None,
+        }
     }
 
     /// Takes in everything up to now, without waiting for more.
@@ -69,7 +74,9 @@ impl Follow {
 
     /// False if there is no watch to drain.
     fn drain(&mut self, learn: &mut (dyn FnMut(News<'_>) + Send)) -> Result<bool, Error> {
-        let Some(watch) = &mut self.watch else { return Ok(false) };
+        let Some(watch) = &mut self.watch else {
+            return Ok(false);
+        };
         // `unconstrained`, because tokio's budget would make a ready watch look as if it had nothing.
         while let Some(events) = tokio::task::unconstrained(watch.next()).now_or_never() {
             for event in events? {

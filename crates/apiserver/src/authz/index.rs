@@ -53,7 +53,10 @@ impl Index {
         let name = SmolStr::new(name);
         let binding = read_binding(&namespace, &name, object);
         for subject in &binding.subjects {
-            let names = self.by_subject.entry((namespace.clone(), subject.clone())).or_default();
+            let names = self
+                .by_subject
+                .entry((namespace.clone(), subject.clone()))
+                .or_default();
             if !names.contains(&name) {
                 names.push(name.clone());
             }
@@ -63,7 +66,9 @@ impl Index {
 
     pub(super) fn remove_binding(&mut self, namespace: &str, name: &str) {
         let key = (SmolStr::new(namespace), SmolStr::new(name));
-        let Some(binding) = self.bindings.remove(&key) else { return };
+        let Some(binding) = self.bindings.remove(&key) else {
+            return;
+        };
         let (namespace, name) = key;
         for subject in &binding.subjects {
             let at = (namespace.clone(), subject.clone());
@@ -78,13 +83,16 @@ impl Index {
 
     /// Removes all cluster-wide or all namespaced roles.
     pub(super) fn clear_roles(&mut self, namespaced: Scope) {
-        self.roles.retain(|(namespace, _), _| !namespaced.holds(namespace));
+        self.roles
+            .retain(|(namespace, _), _| !namespaced.holds(namespace));
     }
 
     /// Removes all cluster-wide or all namespaced bindings.
     pub(super) fn clear_bindings(&mut self, namespaced: Scope) {
-        self.bindings.retain(|(namespace, _), _| !namespaced.holds(namespace));
-        self.by_subject.retain(|(namespace, _), _| !namespaced.holds(namespace));
+        self.bindings
+            .retain(|(namespace, _), _| !namespaced.holds(namespace));
+        self.by_subject
+            .retain(|(namespace, _), _| !namespaced.holds(namespace));
     }
 
     pub(super) fn authorize(&self, user: &UserInfo, attributes: &Attributes) -> Decision {
@@ -146,11 +154,18 @@ impl Index {
         namespace: &str,
         look: &mut dyn FnMut(&Binding, Option<&[Rule]>) -> bool,
     ) {
-        let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
+        let scopes: &[&str] = if namespace.is_empty() {
+            &[""]
+        } else {
+            &["", namespace]
+        };
         for scope in scopes {
             let scope = SmolStr::new(scope);
-            let subjects = std::iter::once(Subject::User(SmolStr::new(&user.name)))
-                .chain(user.groups.iter().map(|group| Subject::Group(SmolStr::new(group))));
+            let subjects = std::iter::once(Subject::User(SmolStr::new(&user.name))).chain(
+                user.groups
+                    .iter()
+                    .map(|group| Subject::Group(SmolStr::new(group))),
+            );
             for subject in subjects {
                 let Some(names) = self.by_subject.get(&(scope.clone(), subject)) else {
                     continue;
@@ -200,7 +215,10 @@ fn read_binding(namespace: &str, name: &str, object: &Value) -> Binding {
         kind: text(&object["roleRef"]["kind"]),
         name: text(&object["roleRef"]["name"]),
     };
-    let subjects = object["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let subjects = object["subjects"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let subjects = subjects
         .iter()
         .filter_map(|subject| {
@@ -224,5 +242,9 @@ fn read_binding(namespace: &str, name: &str, object: &Value) -> Binding {
         let full = format!("{name}/{namespace}");
         format!("RoleBinding {full:?} of {} {:?}", role.kind, role.name)
     };
-    Binding { subjects, role, title }
+    Binding {
+        subjects,
+        role,
+        title,
+    }
 }

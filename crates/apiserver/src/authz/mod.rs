@@ -245,7 +245,11 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Authorizer::authorize`].
-    fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ApiError>>;
+    fn rules<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        namespace: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Rule>, ApiError>>;
 
     /// The rules of a role, `None` if it is not there.
     ///
@@ -262,7 +266,11 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug {
 ///
 /// # Errors
 /// 403 in Kubernetes' words; the authorizer's own errors.
-pub async fn require(authorizer: &dyn Authorizer, user: &UserInfo, attributes: &Attributes) -> Result<(), ApiError> {
+pub async fn require(
+    authorizer: &dyn Authorizer,
+    user: &UserInfo,
+    attributes: &Attributes,
+) -> Result<(), ApiError> {
     let decision = authorizer.authorize(user, attributes).await?;
     if decision.is_allowed() {
         return Ok(());
@@ -280,7 +288,11 @@ pub async fn require(authorizer: &dyn Authorizer, user: &UserInfo, attributes: &
 pub struct AllowAll;
 
 impl Authorizer for AllowAll {
-    fn authorize<'a>(&'a self, _: &'a UserInfo, _: &'a Attributes) -> BoxFuture<'a, Result<Decision, ApiError>> {
+    fn authorize<'a>(
+        &'a self,
+        _: &'a UserInfo,
+        _: &'a Attributes,
+    ) -> BoxFuture<'a, Result<Decision, ApiError>> {
         Box::pin(async { Ok(Decision::allowed("everything is allowed here")) })
     }
 

@@ -69,7 +69,9 @@ impl Rbac {
             follow
                 .catch_up(self.source.as_ref(), &mut |news| self.learn(holds, &news))
                 .await
-                .map_err(|error| ApiError::new(Reason::ServiceUnavailable, format!("cannot read roles: {error}")))?;
+                .map_err(|error| {
+                    ApiError::new(Reason::ServiceUnavailable, format!("cannot read roles: {error}"))
+                })?;
         }
         self.up_to.store(target.saturating_add(1), Ordering::Release);
         Ok(())
@@ -126,7 +128,11 @@ impl Authorizer for Rbac {
         })
     }
 
-    fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> BoxFuture<'a, Result<Vec<Rule>, ApiError>> {
+    fn rules<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        namespace: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Rule>, ApiError>> {
         Box::pin(async move {
             self.catch_up().await?;
             Ok(self.read(|index| index.rules(user, namespace)))
@@ -140,7 +146,9 @@ impl Authorizer for Rbac {
     ) -> BoxFuture<'a, Result<Option<Vec<Rule>>, ApiError>> {
         Box::pin(async move {
             self.catch_up().await?;
-            Ok(self.read(|index| index.role(role, namespace)).map(|rules| rules.to_vec()))
+            Ok(self
+                .read(|index| index.role(role, namespace))
+                .map(|rules| rules.to_vec()))
         })
     }
 }

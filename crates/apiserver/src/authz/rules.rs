@@ -91,7 +91,10 @@ impl Rule {
             return false;
         }
         match &attributes.target {
-            Target::Path(path) => self.non_resource_urls.iter().any(|pattern| path_matches(pattern, path)),
+            Target::Path(path) => self
+                .non_resource_urls
+                .iter()
+                .any(|pattern| path_matches(pattern, path)),
             Target::Resource {
                 group,
                 resource,
@@ -146,12 +149,17 @@ impl Rule {
 
     /// Whether it covers a piece: `*` is only covered by `*`.
     fn covers_piece(&self, piece: &Self) -> bool {
-        let [verb] = piece.verbs.as_slice() else { return false };
+        let [verb] = piece.verbs.as_slice() else {
+            return false;
+        };
         if !has(&self.verbs, verb) {
             return false;
         }
         if let [path] = piece.non_resource_urls.as_slice() {
-            return self.non_resource_urls.iter().any(|pattern| path_matches(pattern, path));
+            return self
+                .non_resource_urls
+                .iter()
+                .any(|pattern| path_matches(pattern, path));
         }
         let ([group], [resource]) = (piece.api_groups.as_slice(), piece.resources.as_slice()) else {
             return false;

@@ -7,7 +7,10 @@ use super::*;
 
 fn role(kind: &str, namespace: &str, name: &str, rules: Value) -> (String, Value) {
     let object = json!({"kind": kind, "metadata": {"namespace": namespace, "name": name}, "rules": rules});
-    (format!("rbac.authorization.k8s.io/{}s", kind.to_lowercase()), object)
+    (
+        format!("rbac.authorization.k8s.io/{}s", kind.to_lowercase()),
+        object,
+    )
 }
 
 fn binding(kind: &str, namespace: &str, name: &str, role: (&str, &str), subjects: Value) -> (String, Value) {
@@ -15,7 +18,10 @@ fn binding(kind: &str, namespace: &str, name: &str, role: (&str, &str), subjects
         "kind": kind, "metadata": {"namespace": namespace, "name": name},
         "roleRef": {"kind": role.0, "name": role.1}, "subjects": subjects,
     });
-    (format!("rbac.authorization.k8s.io/{}s", kind.to_lowercase()), object)
+    (
+        format!("rbac.authorization.k8s.io/{}s", kind.to_lowercase()),
+        object,
+    )
 }
 
 fn world() -> (FakeSource, Rbac) {
@@ -124,7 +130,12 @@ async fn decides_by_rules_and_bindings() {
         (&admin, on("delete", "x", "anything/at-all", "y", "z"), true),
         (&UserInfo::anonymous(), Attributes::path("get", "/healthz"), false),
     ] {
-        assert_eq!(may(&rbac, user, &attributes).await, allowed, "{} {attributes:?}", user.name);
+        assert_eq!(
+            may(&rbac, user, &attributes).await,
+            allowed,
+            "{} {attributes:?}",
+            user.name
+        );
     }
 }
 
@@ -148,7 +159,14 @@ async fn sees_a_change_at_once_and_survives_a_source_that_forgot() {
     source.remove("rbac.authorization.k8s.io/rolebindings", "shop", "reads");
     source.forget();
     assert!(may(&rbac, &bob, &list).await);
-    assert!(!may(&rbac, &ann(), &Attributes::resource("get", "", "pods", "shop", "web")).await);
+    assert!(
+        !may(
+            &rbac,
+            &ann(),
+            &Attributes::resource("get", "", "pods", "shop", "web")
+        )
+        .await
+    );
 }
 
 #[tokio::test]
@@ -165,7 +183,14 @@ async fn words_a_refusal_as_kubernetes_does() {
         r#"pods is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "y""#
     );
     assert_eq!(
-        message(Attributes::resource("get", "apps", "deployments/scale", "", "web")).await,
+        message(Attributes::resource(
+            "get",
+            "apps",
+            "deployments/scale",
+            "",
+            "web"
+        ))
+        .await,
         r#"deployments.apps "web" is forbidden: User "x" cannot get resource "deployments/scale" in API group "apps" at the cluster scope"#
     );
     assert_eq!(
@@ -199,7 +224,12 @@ async fn nobody_hands_on_rights_that_they_do_not_have() {
         assert_eq!(got, want);
     };
     // "granter" has `*` on roles, which includes the verb escalate: take somebody without it.
-    check("Role", json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]), "ok").await;
+    check(
+        "Role",
+        json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+        "ok",
+    )
+    .await;
     let (source, rbac) = world();
     source.remove("rbac.authorization.k8s.io/rolebindings", "shop", "grants");
     let check = async |old: Option<Value>, rules: Value, want: &str| {
@@ -214,15 +244,17 @@ async fn nobody_hands_on_rights_that_they_do_not_have() {
     let pods = |verbs: Value| json!([{"verbs": verbs, "apiGroups": [""], "resources": ["pods"]}]);
     check(None, pods(json!(["get", "list"])), "ok").await;
     let prefix = r#"403 roles.rbac.authorization.k8s.io "new" is forbidden: user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:"#;
-    let wanted = format!("{prefix}\n{{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\" \"patch\"]}}");
+    let wanted =
+        format!("{prefix}\n{{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\" \"patch\"]}}");
     check(None, pods(json!(["get", "delete", "patch"])), &wanted).await;
     check(Some(pods(json!(["delete"]))), pods(json!(["delete"])), "ok").await;
     let wanted = format!("{prefix}\n{{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"*\"]}}");
     check(None, pods(json!(["*"])), &wanted).await;
     let secret = |names: Value| json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": names}]);
     check(None, secret(json!(["key"])), "ok").await;
-    let wanted =
-        format!("{prefix}\n{{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"other\"], Verbs:[\"get\"]}}");
+    let wanted = format!(
+        "{prefix}\n{{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"other\"], Verbs:[\"get\"]}}"
+    );
     check(None, secret(json!(["key", "other"])), &wanted).await;
     let wanted = format!("{prefix}\n{{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}}");
     check(None, secret(json!([])), &wanted).await;
@@ -265,8 +297,14 @@ async fn aggregation_rules_are_for_administrators() {
     let (_, rbac) = world();
     let (_, mut object) = role("ClusterRole", "", "new", json!([]));
     object["aggregationRule"] = json!({"clusterRoleSelectors": []});
-    let error = check_role(&rbac, &ann(), "clusterroles", None, &object).await.unwrap_err();
-    assert!(error.message.contains("must have cluster-admin privileges"), "{}", error.message);
+    let error = check_role(&rbac, &ann(), "clusterroles", None, &object)
+        .await
+        .unwrap_err();
+    assert!(
+        error.message.contains("must have cluster-admin privileges"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]

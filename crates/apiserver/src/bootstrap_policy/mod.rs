@@ -206,7 +206,6 @@ async fn ensure_one(api: &Local, wanted: DefaultObject) -> Result<(), ApiError> 
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -223,7 +222,10 @@ mod tests {
         let mut seen = BTreeSet::new();
         for default in objects(&facts).into_iter().flatten() {
             assert!(!default.name().is_empty());
-            assert!(seen.insert(format!("{}/{}", default.collection, default.name())), "{default:?}");
+            assert!(
+                seen.insert(format!("{}/{}", default.collection, default.name())),
+                "{default:?}"
+            );
         }
         assert!(seen.len() > 40);
     }
@@ -233,9 +235,9 @@ mod tests {
         let all: Vec<DefaultObject> = objects(&Facts::default()).into_iter().flatten().collect();
         for binding in all.iter().filter(|one| one.object["roleRef"].is_object()) {
             let role = &binding.object["roleRef"];
-            let there = all
-                .iter()
-                .any(|one| one.object["kind"] == role["kind"] && one.object["metadata"]["name"] == role["name"]);
+            let there = all.iter().any(|one| {
+                one.object["kind"] == role["kind"] && one.object["metadata"]["name"] == role["name"]
+            });
             assert!(there, "{}", binding.object);
         }
     }
@@ -251,20 +253,40 @@ mod tests {
 
     #[test]
     fn roles_hold_what_their_users_rely_on_and_no_more() {
-        let may = |role: &str, attributes: Attributes| rules(role).iter().any(|rule| rule.allows(&attributes));
-        let on = |verb: &str, group: &str, resource: &str| Attributes::resource(verb, group, resource, "a", "b");
+        let may =
+            |role: &str, attributes: Attributes| rules(role).iter().any(|rule| rule.allows(&attributes));
+        let on =
+            |verb: &str, group: &str, resource: &str| Attributes::resource(verb, group, resource, "a", "b");
         assert!(may("cluster-admin", on("delete", "any", "thing")));
         assert!(may("system:discovery", Attributes::path("get", "/apis/apps/v1")));
         assert!(may("system:discovery", Attributes::path("get", "/openapi/v3")));
         assert!(!may("system:discovery", Attributes::path("get", "/metrics")));
-        assert!(may("system:basic-user", on("create", "authorization.k8s.io", "selfsubjectaccessreviews")));
+        assert!(may(
+            "system:basic-user",
+            on("create", "authorization.k8s.io", "selfsubjectaccessreviews")
+        ));
         assert!(may("system:aggregate-to-view", on("list", "apps", "deployments")));
-        assert!(!may("system:aggregate-to-view", on("get", "", "secrets")), "viewers see no secrets");
+        assert!(
+            !may("system:aggregate-to-view", on("get", "", "secrets")),
+            "viewers see no secrets"
+        );
         assert!(may("system:aggregate-to-edit", on("get", "", "secrets")));
-        assert!(may("system:aggregate-to-edit", on("create", "", "serviceaccounts/token")));
-        assert!(!may("system:aggregate-to-edit", on("create", "rbac.authorization.k8s.io", "roles")));
-        assert!(may("system:aggregate-to-admin", on("create", "rbac.authorization.k8s.io", "rolebindings")));
-        assert!(may("system:node-bootstrapper", on("create", "certificates.k8s.io", "certificatesigningrequests")));
+        assert!(may(
+            "system:aggregate-to-edit",
+            on("create", "", "serviceaccounts/token")
+        ));
+        assert!(!may(
+            "system:aggregate-to-edit",
+            on("create", "rbac.authorization.k8s.io", "roles")
+        ));
+        assert!(may(
+            "system:aggregate-to-admin",
+            on("create", "rbac.authorization.k8s.io", "rolebindings")
+        ));
+        assert!(may(
+            "system:node-bootstrapper",
+            on("create", "certificates.k8s.io", "certificatesigningrequests")
+        ));
         for role in ["admin", "edit", "view"] {
             assert!(rules(role).is_empty(), "{role} is aggregated");
         }
@@ -276,9 +298,19 @@ mod tests {
         let auto = json!({"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}});
         let found = json!({"rules": [{"verbs": ["mine"]}, {"verbs": ["a"]}], "metadata": auto});
         let patch = refresh(&role, &found).unwrap();
-        assert_eq!(patch["rules"], json!([{"verbs": ["mine"]}, {"verbs": ["a"]}, {"verbs": ["b"]}]));
-        assert_eq!(refresh(&role, &json!({"rules": patch["rules"], "metadata": auto})), None);
-        assert_eq!(refresh(&role, &json!({"rules": []})), None, "its owner switched the updates off");
+        assert_eq!(
+            patch["rules"],
+            json!([{"verbs": ["mine"]}, {"verbs": ["a"]}, {"verbs": ["b"]}])
+        );
+        assert_eq!(
+            refresh(&role, &json!({"rules": patch["rules"], "metadata": auto})),
+            None
+        );
+        assert_eq!(
+            refresh(&role, &json!({"rules": []})),
+            None,
+            "its owner switched the updates off"
+        );
         let map = json!({"kind": "ConfigMap", "data": {"a": "1"}});
         assert_eq!(refresh(&map, &json!({"data": {"a": "1"}})), None);
         assert!(refresh(&map, &json!({"data": {"a": "0"}})).is_some());

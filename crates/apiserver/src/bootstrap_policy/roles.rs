@@ -138,15 +138,27 @@ pub(super) fn all() -> Vec<DefaultObject> {
 fn everybody() -> Vec<DefaultObject> {
     let authenticated = || subject("Group", "system:authenticated");
     vec![
-        cluster_role("cluster-admin", vec![on(&["*"], &["*"], &["*"]), paths(&["*"], &["*"])]),
+        cluster_role(
+            "cluster-admin",
+            vec![on(&["*"], &["*"], &["*"]), paths(&["*"], &["*"])],
+        ),
         binding("cluster-admin", vec![subject("Group", "system:masters")]),
         cluster_role(
             "system:discovery",
             vec![paths(
                 &["get"],
                 &[
-                    "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz",
-                    "/version", "/version/",
+                    "/api",
+                    "/api/*",
+                    "/apis",
+                    "/apis/*",
+                    "/healthz",
+                    "/livez",
+                    "/openapi",
+                    "/openapi/*",
+                    "/readyz",
+                    "/version",
+                    "/version/",
                 ],
             )],
         ),
@@ -165,7 +177,10 @@ fn everybody() -> Vec<DefaultObject> {
         binding("system:basic-user", vec![authenticated()]),
         cluster_role(
             "system:public-info-viewer",
-            vec![paths(&["get"], &["/healthz", "/livez", "/readyz", "/version", "/version/"])],
+            vec![paths(
+                &["get"],
+                &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+            )],
         ),
         binding(
             "system:public-info-viewer",
@@ -192,7 +207,14 @@ fn everybody() -> Vec<DefaultObject> {
             vec![paths(
                 &["get"],
                 &[
-                    "/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*",
+                    "/healthz",
+                    "/healthz/*",
+                    "/livez",
+                    "/livez/*",
+                    "/metrics",
+                    "/metrics/slis",
+                    "/readyz",
+                    "/readyz/*",
                 ],
             )],
         ),
@@ -207,7 +229,11 @@ const AGGREGATE_VIEW: &str = "rbac.authorization.k8s.io/aggregate-to-view";
 /// What people who work in namespaces get: `admin`, `edit`, `view`.
 fn namespace_users() -> Vec<DefaultObject> {
     let admin = vec![
-        on(&["create"], &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
+        on(
+            &["create"],
+            &["authorization.k8s.io"],
+            &["localsubjectaccessreviews"],
+        ),
         on(
             READ_WRITE,
             &["rbac.authorization.k8s.io"],
@@ -239,13 +265,26 @@ fn edit_rules() -> Vec<Rule> {
         on(
             READ,
             &[""],
-            &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"],
+            &[
+                "pods/attach",
+                "pods/exec",
+                "pods/portforward",
+                "pods/proxy",
+                "secrets",
+                "services/proxy",
+            ],
         ),
         on(&["impersonate"], &[""], &["serviceaccounts"]),
         on(
             WRITE,
             &[""],
-            &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"],
+            &[
+                "pods",
+                "pods/attach",
+                "pods/exec",
+                "pods/portforward",
+                "pods/proxy",
+            ],
         ),
         on(&["create"], &[""], &["pods/eviction"]),
         on(
@@ -331,8 +370,16 @@ fn view_rules() -> Vec<Rule> {
             &["autoscaling"],
             &["horizontalpodautoscalers", "horizontalpodautoscalers/status"],
         ),
-        on(READ, &["batch"], &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
-        on(READ, &["policy"], &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
+        on(
+            READ,
+            &["batch"],
+            &["cronjobs", "cronjobs/status", "jobs", "jobs/status"],
+        ),
+        on(
+            READ,
+            &["policy"],
+            &["poddisruptionbudgets", "poddisruptionbudgets/status"],
+        ),
         on(
             READ,
             &["networking.k8s.io"],
@@ -382,7 +429,11 @@ fn components() -> Vec<DefaultObject> {
             vec![
                 on(&["list", "watch"], &[""], &["services"]),
                 on(&["get", "list", "watch"], &[""], &["nodes"]),
-                on(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]),
+                on(
+                    &["create", "patch", "update"],
+                    &["", "events.k8s.io"],
+                    &["events"],
+                ),
                 on(&["list", "watch"], &["discovery.k8s.io"], &["endpointslices"]),
                 on(READ, &["networking.k8s.io"], &["servicecidrs"]),
             ],
@@ -391,8 +442,14 @@ fn components() -> Vec<DefaultObject> {
         cluster_role("system:kube-scheduler", scheduler_rules()),
         binding("system:kube-scheduler", user("system:kube-scheduler")),
         cluster_role("system:kube-controller-manager", controller_manager_rules()),
-        binding("system:kube-controller-manager", user("system:kube-controller-manager")),
-        cluster_role("system:kube-dns", vec![on(&["list", "watch"], &[""], &["endpoints", "services"])]),
+        binding(
+            "system:kube-controller-manager",
+            user("system:kube-controller-manager"),
+        ),
+        cluster_role(
+            "system:kube-dns",
+            vec![on(&["list", "watch"], &[""], &["endpoints", "services"])],
+        ),
         binding("system:kube-dns", vec![account("kube-dns")]),
     ]
 }
@@ -408,14 +465,22 @@ fn node_rules() -> Vec<Rule> {
         on(READ, &[""], &["services"]),
         on(&["create", "get", "list", "watch"], &[""], &["nodes"]),
         on(&["patch", "update"], &[""], &["nodes", "nodes/status"]),
-        on(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]),
+        on(
+            &["create", "patch", "update"],
+            &["", "events.k8s.io"],
+            &["events"],
+        ),
         on(READ, &[""], &["pods"]),
         on(&["create", "delete"], &[""], &["pods"]),
         on(&["patch", "update"], &[""], &["pods/status"]),
         on(&["create"], &[""], &["pods/eviction"]),
         on(READ, &[""], &["configmaps", "secrets"]),
         on(&["get"], &[""], &["persistentvolumeclaims", "persistentvolumes"]),
-        on(&["create", "get", "list", "watch"], &["certificates.k8s.io"], &["certificatesigningrequests"]),
+        on(
+            &["create", "get", "list", "watch"],
+            &["certificates.k8s.io"],
+            &["certificatesigningrequests"],
+        ),
         on(
             &["create", "delete", "get", "patch", "update"],
             &["coordination.k8s.io"],
@@ -429,16 +494,37 @@ fn node_rules() -> Vec<Rule> {
 
 fn scheduler_rules() -> Vec<Rule> {
     vec![
-        on(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]),
-        on(&["create", "get", "list", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
+        on(
+            &["create", "patch", "update"],
+            &["", "events.k8s.io"],
+            &["events"],
+        ),
+        on(
+            &["create", "get", "list", "update", "watch"],
+            &["coordination.k8s.io"],
+            &["leases"],
+        ),
         on(READ, &[""], &["namespaces", "nodes"]),
         on(&["delete", "get", "list", "watch"], &[""], &["pods"]),
         on(&["create"], &[""], &["bindings", "pods/binding"]),
         on(&["patch", "update"], &[""], &["pods/status"]),
-        on(READ, &[""], &["persistentvolumeclaims", "persistentvolumes", "replicationcontrollers", "services"]),
+        on(
+            READ,
+            &[""],
+            &[
+                "persistentvolumeclaims",
+                "persistentvolumes",
+                "replicationcontrollers",
+                "services",
+            ],
+        ),
         on(READ, &["apps"], &["replicasets", "statefulsets"]),
         on(READ, &["policy"], &["poddisruptionbudgets"]),
-        on(READ, &["storage.k8s.io"], &["csidrivers", "csinodes", "csistoragecapacities", "storageclasses"]),
+        on(
+            READ,
+            &["storage.k8s.io"],
+            &["csidrivers", "csinodes", "csistoragecapacities", "storageclasses"],
+        ),
         on(&["create"], &["authentication.k8s.io"], &["tokenreviews"]),
         on(&["create"], &["authorization.k8s.io"], &["subjectaccessreviews"]),
     ]
@@ -446,8 +532,16 @@ fn scheduler_rules() -> Vec<Rule> {
 
 fn controller_manager_rules() -> Vec<Rule> {
     vec![
-        on(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]),
-        on(&["create", "get", "list", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
+        on(
+            &["create", "patch", "update"],
+            &["", "events.k8s.io"],
+            &["events"],
+        ),
+        on(
+            &["create", "get", "list", "update", "watch"],
+            &["coordination.k8s.io"],
+            &["leases"],
+        ),
         on(
             &["create", "delete", "get", "patch", "update"],
             &[""],
@@ -467,7 +561,12 @@ fn kube_system() -> Vec<DefaultObject> {
         role(
             "kube-system",
             name,
-            vec![named(READ, &[""], &["configmaps"], &["extension-apiserver-authentication"])],
+            vec![named(
+                READ,
+                &[""],
+                &["configmaps"],
+                &["extension-apiserver-authentication"],
+            )],
         ),
         local_binding(
             "kube-system",
@@ -483,14 +582,22 @@ fn kube_system() -> Vec<DefaultObject> {
             "system::leader-locking-kube-controller-manager",
             vec![
                 on(&["watch"], &[""], &["configmaps"]),
-                named(&["get", "update"], &[""], &["configmaps"], &["kube-controller-manager"]),
+                named(
+                    &["get", "update"],
+                    &[""],
+                    &["configmaps"],
+                    &["kube-controller-manager"],
+                ),
             ],
         ),
         local_binding(
             "kube-system",
             "system::leader-locking-kube-controller-manager",
             "system::leader-locking-kube-controller-manager",
-            vec![subject("User", "system:kube-controller-manager"), account("kube-controller-manager")],
+            vec![
+                subject("User", "system:kube-controller-manager"),
+                account("kube-controller-manager"),
+            ],
         ),
         role(
             "kube-system",
@@ -504,7 +611,10 @@ fn kube_system() -> Vec<DefaultObject> {
             "kube-system",
             "system::leader-locking-kube-scheduler",
             "system::leader-locking-kube-scheduler",
-            vec![subject("User", "system:kube-scheduler"), account("kube-scheduler")],
+            vec![
+                subject("User", "system:kube-scheduler"),
+                account("kube-scheduler"),
+            ],
         ),
     ]
 }

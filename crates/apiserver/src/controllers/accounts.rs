@@ -80,7 +80,11 @@ impl Accounts {
     }
 
     async fn create(&self, namespace: &str, plural: &str, object: &Value) -> Result<(), ApiError> {
-        match self.api.create(&format!("/api/v1/namespaces/{namespace}/{plural}"), object).await {
+        match self
+            .api
+            .create(&format!("/api/v1/namespaces/{namespace}/{plural}"), object)
+            .await
+        {
             Err(error) if error.code == 409 => Ok(()),
             // The namespace went away or is about to.
             Err(error) if matches!(error.code, 403 | 404) => Ok(()),
@@ -110,7 +114,11 @@ impl Controller for Accounts {
         }
     }
 
-    fn look<'a>(&'a self, key: &'a SmolStr, _: &'a mut Vec<SmolStr>) -> BoxFuture<'a, Result<Next, ApiError>> {
+    fn look<'a>(
+        &'a self,
+        key: &'a SmolStr,
+        _: &'a mut Vec<SmolStr>,
+    ) -> BoxFuture<'a, Result<Next, ApiError>> {
         Box::pin(self.tend(key))
     }
 }

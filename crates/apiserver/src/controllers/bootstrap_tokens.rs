@@ -42,12 +42,16 @@ impl BootstrapTokens {
             return Ok(Next::Done);
         }
         // A time that nobody can read is left to people: such a token is not accepted anyway.
-        let Some(end) = expiration(&secret) else { return Ok(Next::Done) };
+        let Some(end) = expiration(&secret) else {
+            return Ok(Next::Done);
+        };
         let left = end.duration_since(self.env.now());
         if left.is_positive() {
             let left = Duration::try_from(left).unwrap_or(Duration::from_secs(1));
             // Wall clocks jump: look now and then rather than once at the end.
-            return Ok(Next::After(left.min(Duration::from_secs(600)).max(Duration::from_millis(100))));
+            return Ok(Next::After(
+                left.min(Duration::from_secs(600)).max(Duration::from_millis(100)),
+            ));
         }
         let place = format!("/api/v1/namespaces/{NAMESPACE}/secrets/{name}");
         match self.api.delete(&place, &only(meta::uid(&secret), None)).await {
@@ -70,7 +74,11 @@ impl Controller for BootstrapTokens {
         }
     }
 
-    fn look<'a>(&'a self, key: &'a SmolStr, _: &'a mut Vec<SmolStr>) -> BoxFuture<'a, Result<Next, ApiError>> {
+    fn look<'a>(
+        &'a self,
+        key: &'a SmolStr,
+        _: &'a mut Vec<SmolStr>,
+    ) -> BoxFuture<'a, Result<Next, ApiError>> {
         Box::pin(self.tend(key))
     }
 }

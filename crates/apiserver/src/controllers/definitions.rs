@@ -23,7 +23,9 @@ impl Definitions {
     }
 
     async fn tend(&self, name: &SmolStr) -> Result<Next, ApiError> {
-        let Some(server) = self.0.upgrade() else { return Ok(Next::Done) };
+        let Some(server) = self.0.upgrade() else {
+            return Ok(Next::Done);
+        };
         clean_up(&server, name).await.map_err(error::of_source)?;
         let key = Key::new(&Resource::from(DEFINITIONS), "", name);
         let left = server.source().get(&key).await.map_err(error::of_source)?;
@@ -47,7 +49,11 @@ impl Controller for Definitions {
         }
     }
 
-    fn look<'a>(&'a self, key: &'a SmolStr, _: &'a mut Vec<SmolStr>) -> BoxFuture<'a, Result<Next, ApiError>> {
+    fn look<'a>(
+        &'a self,
+        key: &'a SmolStr,
+        _: &'a mut Vec<SmolStr>,
+    ) -> BoxFuture<'a, Result<Next, ApiError>> {
         Box::pin(self.tend(key))
     }
 }

@@ -86,10 +86,18 @@ mod tests {
             json!({"metadata": metadata, "lastTimestamp": last})
         };
         source.put("events", &event("old", "2026-01-01T00:00:00Z", Value::Null));
-        source.put("events", &event("again", "2026-01-01T00:00:00Z", json!("2026-01-01T01:30:00Z")));
+        source.put(
+            "events",
+            &event("again", "2026-01-01T00:00:00Z", json!("2026-01-01T01:30:00Z")),
+        );
         source.put("events", &event("new", "2026-01-01T01:10:00Z", Value::Null));
-        source.put("events", &json!({"metadata": {"namespace": "a", "name": "timeless"}}));
-        sweep_once(&source, "2026-01-01T02:00:00Z".parse().unwrap()).await.unwrap();
+        source.put(
+            "events",
+            &json!({"metadata": {"namespace": "a", "name": "timeless"}}),
+        );
+        sweep_once(&source, "2026-01-01T02:00:00Z".parse().unwrap())
+            .await
+            .unwrap();
         let resource = Resource::new("", "events");
         let request = ListRequest {
             resource: &resource,

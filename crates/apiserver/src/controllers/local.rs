@@ -43,7 +43,8 @@ impl Local {
     /// # Errors
     /// The server's `Status`.
     pub async fn create(&self, collection: &str, object: &Value) -> Result<Value, ApiError> {
-        self.call(Method::POST, collection, "application/json", Some(object)).await
+        self.call(Method::POST, collection, "application/json", Some(object))
+            .await
     }
 
     /// Replaces an object or a subresource.
@@ -51,7 +52,8 @@ impl Local {
     /// # Errors
     /// The server's `Status`.
     pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
-        self.call(Method::PUT, path, "application/json", Some(object)).await
+        self.call(Method::PUT, path, "application/json", Some(object))
+            .await
     }
 
     /// Applies a merge patch.
@@ -68,7 +70,8 @@ impl Local {
     /// # Errors
     /// The server's `Status`.
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
-        self.call(Method::DELETE, path, "application/json", Some(options)).await
+        self.call(Method::DELETE, path, "application/json", Some(options))
+            .await
     }
 
     async fn call(

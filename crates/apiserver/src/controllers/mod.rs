@@ -46,7 +46,11 @@ pub async fn govern(
     Ok(start(server, facts.authority_pem, shutdown))
 }
 
-fn start(server: &Arc<ApiServer>, authority_pem: Option<String>, shutdown: &CancellationToken) -> TaskTracker {
+fn start(
+    server: &Arc<ApiServer>,
+    authority_pem: Option<String>,
+    shutdown: &CancellationToken,
+) -> TaskTracker {
     let tasks = TaskTracker::new();
     let api = Local::new(server);
     let start = Start {
@@ -55,7 +59,10 @@ fn start(server: &Arc<ApiServer>, authority_pem: Option<String>, shutdown: &Canc
         shutdown,
     };
     let core = |plural: &str| Resource::new("", plural);
-    start.one(namespaces::Namespaces::new(server, api.clone()), &[core("namespaces")]);
+    start.one(
+        namespaces::Namespaces::new(server, api.clone()),
+        &[core("namespaces")],
+    );
     let crds = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
     start.one(definitions::Definitions::new(server), &[crds]);
     let roles = Resource::new("rbac.authorization.k8s.io", "clusterroles");
@@ -76,7 +83,12 @@ fn start(server: &Arc<ApiServer>, authority_pem: Option<String>, shutdown: &Canc
         &[core("secrets")],
     );
     let notices = start.run(garbage::Garbage::new(server, api));
-    tasks.spawn(feed::feed_all(Arc::downgrade(server), notices, tasks.clone(), shutdown.clone()));
+    tasks.spawn(feed::feed_all(
+        Arc::downgrade(server),
+        notices,
+        tasks.clone(),
+        shutdown.clone(),
+    ));
     tasks.spawn(events::sweep(
         server.source().clone(),
         server.env().clone(),
@@ -107,7 +119,8 @@ impl Start<'_> {
     fn run<C: Controller>(&self, controller: C) -> mpsc::Sender<Notice> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let env = self.server.env().clone();
-        self.tasks.spawn(run(Arc::new(controller), receiver, env, self.shutdown.clone()));
+        self.tasks
+            .spawn(run(Arc::new(controller), receiver, env, self.shutdown.clone()));
         sender
     }
 }

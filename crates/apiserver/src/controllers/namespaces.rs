@@ -55,7 +55,12 @@ impl Namespaces {
             after: None,
             limit: 0,
         };
-        Ok(self.source.list(&request).await.map_err(error::of_source)?.objects)
+        Ok(self
+            .source
+            .list(&request)
+            .await
+            .map_err(error::of_source)?
+            .objects)
     }
 
     async fn tend(&self, name: &SmolStr) -> Result<Next, ApiError> {
@@ -75,10 +80,16 @@ impl Namespaces {
             self.finalize(namespace, name).await?;
             return Ok(Next::Done);
         }
-        let conditions = conditions(&namespace["status"]["conditions"], &left, &timestamp(self.env.now()));
+        let conditions = conditions(
+            &namespace["status"]["conditions"],
+            &left,
+            &timestamp(self.env.now()),
+        );
         if conditions != namespace["status"]["conditions"] {
             let patch = json!({"status": {"phase": "Terminating", "conditions": conditions}});
-            self.api.merge(&format!("/api/v1/namespaces/{name}/status"), &patch).await?;
+            self.api
+                .merge(&format!("/api/v1/namespaces/{name}/status"), &patch)
+                .await?;
         }
         Ok(Next::Retry)
     }
@@ -97,12 +108,17 @@ impl Namespaces {
         let mut left = BTreeMap::new();
         for resource in resources {
             let content = self.content(resource, name).await?;
-            let Some(served) = content.first().and_then(|first| served_from(&snapshot, &first.key)) else {
+            let Some(served) = content
+                .first()
+                .and_then(|first| served_from(&snapshot, &first.key))
+            else {
                 continue;
             };
             if content.iter().any(|object| !object.head.deleting) {
                 let collection = path(served, name, "");
-                self.api.delete(&collection, &json!({"kind": "DeleteOptions", "apiVersion": "v1"})).await?;
+                self.api
+                    .delete(&collection, &json!({"kind": "DeleteOptions", "apiVersion": "v1"}))
+                    .await?;
             }
             let content = self.content(resource, name).await?;
             if !content.is_empty() {
@@ -116,7 +132,11 @@ impl Namespaces {
         if let Some(all) = namespace["spec"]["finalizers"].as_array_mut() {
             all.retain(|one| one != FINALIZER);
         }
-        match self.api.replace(&format!("/api/v1/namespaces/{name}/finalize"), &namespace).await {
+        match self
+            .api
+            .replace(&format!("/api/v1/namespaces/{name}/finalize"), &namespace)
+            .await
+        {
             Err(error) if error.code == 404 => Ok(()),
             done => done.map(drop),
         }
@@ -157,19 +177,34 @@ fn conditions(old: &Value, left: &BTreeMap<String, Left>, now: &str) -> Value {
         .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"))
         .collect();
     let holds = if held.is_empty() {
-        ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
+        (
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished".to_owned(),
+        )
     } else {
-        let message = format!("Some content in the namespace has finalizers remaining: {}", held.join(", "));
+        let message = format!(
+            "Some content in the namespace has finalizers remaining: {}",
+            held.join(", ")
+        );
         ("True", "SomeFinalizersRemain", message)
     };
     let wanted = [
         (
             "NamespaceDeletionDiscoveryFailure",
-            ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
+            (
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered".to_owned(),
+            ),
         ),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
-            ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
+            (
+                "False",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed".to_owned(),
+            ),
         ),
         (
             "NamespaceDeletionContentFailure",
@@ -217,7 +252,11 @@ impl Controller for Namespaces {
         }
     }
 
-    fn look<'a>(&'a self, key: &'a SmolStr, _: &'a mut Vec<SmolStr>) -> BoxFuture<'a, Result<Next, ApiError>> {
+    fn look<'a>(
+        &'a self,
+        key: &'a SmolStr,
+        _: &'a mut Vec<SmolStr>,
+    ) -> BoxFuture<'a, Result<Next, ApiError>> {
         Box::pin(self.tend(key))
     }
 }
@@ -253,6 +292,10 @@ mod tests {
             first[4]["message"],
             "Some content in the namespace has finalizers remaining: a/b in 2 resource instances"
         );
-        assert_eq!(conditions(&first, &left, "t2"), first, "nothing new, nothing to write");
+        assert_eq!(
+            conditions(&first, &left, "t2"),
+            first,
+            "nothing new, nothing to write"
+        );
     }
 }

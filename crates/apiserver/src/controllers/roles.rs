@@ -121,7 +121,11 @@ impl Controller for Roles {
         wanted.extend(aggregated.iter().cloned());
     }
 
-    fn look<'a>(&'a self, key: &'a SmolStr, _: &'a mut Vec<SmolStr>) -> BoxFuture<'a, Result<Next, ApiError>> {
+    fn look<'a>(
+        &'a self,
+        key: &'a SmolStr,
+        _: &'a mut Vec<SmolStr>,
+    ) -> BoxFuture<'a, Result<Next, ApiError>> {
         Box::pin(self.tend(key))
     }
 }

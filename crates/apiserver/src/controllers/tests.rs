@@ -109,13 +109,21 @@ async fn a_second_start_writes_nothing() {
     let world = world().await;
     world
         .until("the default accounts", async |world| {
-            world.find("serviceaccounts", "kube-node-lease", "default").await.is_some()
-                && world.find("configmaps", "kube-node-lease", "kube-root-ca.crt").await.is_some()
+            world
+                .find("serviceaccounts", "kube-node-lease", "default")
+                .await
+                .is_some()
+                && world
+                    .find("configmaps", "kube-node-lease", "kube-root-ca.crt")
+                    .await
+                    .is_some()
         })
         .await;
     world
         .until("the aggregated roles", async |world| {
-            let admin = world.find("rbac.authorization.k8s.io/clusterroles", "", "admin").await;
+            let admin = world
+                .find("rbac.authorization.k8s.io/clusterroles", "", "admin")
+                .await;
             admin.is_some_and(|role| role["rules"].as_array().is_some_and(|rules| rules.len() > 15))
         })
         .await;
@@ -132,10 +140,18 @@ async fn a_second_start_writes_nothing() {
 async fn dependents_go_after_their_owner() {
     let world = world().await;
     let owner = world.config_map("default", "owner", json!({})).await;
-    let child = world.config_map("default", "child", owned_by(&owner, false)).await;
-    world.config_map("default", "grandchild", owned_by(&child, false)).await;
+    let child = world
+        .config_map("default", "child", owned_by(&owner, false))
+        .await;
+    world
+        .config_map("default", "grandchild", owned_by(&child, false))
+        .await;
     world.config_map("default", "stranger", json!({})).await;
-    world.api.delete(&format!("{MAPS}/owner"), &json!({})).await.unwrap();
+    world
+        .api
+        .delete(&format!("{MAPS}/owner"), &json!({}))
+        .await
+        .unwrap();
     world
         .until("grandchild gone", async |world| {
             world.find("configmaps", "default", "grandchild").await.is_none()
@@ -168,7 +184,11 @@ async fn a_foreground_deletion_waits_for_its_dependents() {
     metadata["finalizers"] = json!(["example.com/hold"]);
     world.config_map("default", "child", metadata).await;
     let options = json!({"propagationPolicy": "Foreground"});
-    world.api.delete(&format!("{MAPS}/owner"), &options).await.unwrap();
+    world
+        .api
+        .delete(&format!("{MAPS}/owner"), &options)
+        .await
+        .unwrap();
     world
         .until("child marked", async |world| {
             let child = world.find("configmaps", "default", "child").await.unwrap();
@@ -176,7 +196,10 @@ async fn a_foreground_deletion_waits_for_its_dependents() {
         })
         .await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(world.find("configmaps", "default", "owner").await.is_some(), "it waits");
+    assert!(
+        world.find("configmaps", "default", "owner").await.is_some(),
+        "it waits"
+    );
     let patch = json!({"metadata": {"finalizers": null}});
     world.api.merge(&format!("{MAPS}/child"), &patch).await.unwrap();
     world
@@ -195,7 +218,11 @@ async fn orphans_forget_their_owner_and_stay() {
     // The graph has to know the child before the owner goes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let options = json!({"propagationPolicy": "Orphan"});
-    world.api.delete(&format!("{MAPS}/owner"), &options).await.unwrap();
+    world
+        .api
+        .delete(&format!("{MAPS}/owner"), &options)
+        .await
+        .unwrap();
     world
         .until("owner gone", async |world| {
             world.find("configmaps", "default", "owner").await.is_none()
@@ -217,12 +244,20 @@ async fn a_namespace_takes_its_content_along() {
         })
         .await;
     world.config_map("shop", "one", json!({})).await;
-    world.config_map("shop", "held", json!({"finalizers": ["example.com/hold"]})).await;
-    world.api.delete("/api/v1/namespaces/shop", &json!({})).await.unwrap();
+    world
+        .config_map("shop", "held", json!({"finalizers": ["example.com/hold"]}))
+        .await;
+    world
+        .api
+        .delete("/api/v1/namespaces/shop", &json!({}))
+        .await
+        .unwrap();
     world
         .until("conditions", async |world| {
             let namespace = world.find("namespaces", "", "shop").await.unwrap();
-            namespace["status"]["conditions"].as_array().is_some_and(|all| all.len() == 5)
+            namespace["status"]["conditions"]
+                .as_array()
+                .is_some_and(|all| all.len() == 5)
         })
         .await;
     assert!(world.find("configmaps", "shop", "one").await.is_none());
@@ -231,7 +266,9 @@ async fn a_namespace_takes_its_content_along() {
     let held = "/api/v1/namespaces/shop/configmaps/held";
     world.api.merge(held, &patch).await.unwrap();
     world
-        .until("namespace gone", async |world| world.find("namespaces", "", "shop").await.is_none())
+        .until("namespace gone", async |world| {
+            world.find("namespaces", "", "shop").await.is_none()
+        })
         .await;
     let source = world.end().await;
     let key = Key::new(&Resource::from("serviceaccounts"), "shop", "default");
@@ -248,14 +285,22 @@ async fn token_secrets_live_with_their_account() {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": {"name": "robot-token", "annotations": {"kubernetes.io/service-account.name": "robot"}},
     });
-    world.api.create("/api/v1/namespaces/default/secrets", &secret).await.unwrap();
+    world
+        .api
+        .create("/api/v1/namespaces/default/secrets", &secret)
+        .await
+        .unwrap();
     world
         .until("a token", async |world| {
             let secret = world.find("secrets", "default", "robot-token").await.unwrap();
             secret["data"]["token"].is_string() && secret["data"]["ca.crt"].is_string()
         })
         .await;
-    world.api.delete(&format!("{accounts}/robot"), &json!({})).await.unwrap();
+    world
+        .api
+        .delete(&format!("{accounts}/robot"), &json!({}))
+        .await
+        .unwrap();
     world
         .until("the Secret gone", async |world| {
             world.find("secrets", "default", "robot-token").await.is_none()
@@ -267,7 +312,12 @@ async fn token_secrets_live_with_their_account() {
 #[tokio::test(start_paused = true)]
 async fn the_default_account_comes_back() {
     let world = world().await;
-    let there = async |world: &World| world.find("serviceaccounts", "default", "default").await.is_some();
+    let there = async |world: &World| {
+        world
+            .find("serviceaccounts", "default", "default")
+            .await
+            .is_some()
+    };
     world.until("it", there).await;
     let path = "/api/v1/namespaces/default/serviceaccounts/default";
     world.api.delete(path, &json!({})).await.unwrap();

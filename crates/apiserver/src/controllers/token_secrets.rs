@@ -54,7 +54,9 @@ fn plan(
 ) -> Result<Plan, ApiError> {
     let uid = meta::annotation(secret, ACCOUNT_UID).unwrap_or_default();
     let account = account.filter(|account| uid.is_empty() || uid == meta::uid(account));
-    let Some(account) = account else { return Ok(Plan::Delete) };
+    let Some(account) = account else {
+        return Ok(Plan::Delete);
+    };
     let mut data = serde_json::Map::new();
     let has = |key: &str| secret["data"][key].as_str().is_some_and(|text| !text.is_empty());
     if let Some(pem) = authority_pem {
@@ -64,7 +66,10 @@ fn plan(
         }
     }
     if !has("namespace") {
-        data.insert("namespace".into(), json!(STANDARD.encode(meta::namespace(secret))));
+        data.insert(
+            "namespace".into(),
+            json!(STANDARD.encode(meta::namespace(secret))),
+        );
     }
     if !has("token") {
         let token = token(account, meta::name(secret))?;
@@ -111,7 +116,9 @@ impl TokenSecrets {
         if secret["type"] != TYPE || meta::is_deleting(&secret) {
             return Ok(Next::Done);
         }
-        let account_name = meta::annotation(&secret, ACCOUNT_NAME).unwrap_or_default().to_owned();
+        let account_name = meta::annotation(&secret, ACCOUNT_NAME)
+            .unwrap_or_default()
+            .to_owned();
         self.accounts(|all| {
             let of = (namespace.clone(), SmolStr::new(&account_name));
             all.entry(of).or_default().insert(name.clone());
@@ -183,9 +190,14 @@ mod tests {
             "name": "t", "namespace": "shop", "resourceVersion": "7", "annotations": {ACCOUNT_NAME: "robot"},
         }});
         let plan = |secret: &Value, account: Option<&Value>| {
-            super::plan(secret, account, Some("PEM"), |_, name| Ok(format!("token of {name}"))).unwrap()
+            super::plan(secret, account, Some("PEM"), |_, name| {
+                Ok(format!("token of {name}"))
+            })
+            .unwrap()
         };
-        let Plan::Fill(patch) = plan(&secret, Some(&account)) else { panic!() };
+        let Plan::Fill(patch) = plan(&secret, Some(&account)) else {
+            panic!()
+        };
         assert_eq!(patch["data"]["token"], STANDARD.encode("token of t"));
         assert_eq!(patch["data"]["ca.crt"], STANDARD.encode("PEM"));
         secret["data"] = patch["data"].clone();

@@ -189,9 +189,9 @@ impl Delegated {
     }
 
     fn group_of(&self, info: &RequestInfo) -> Option<&Arc<dyn GroupHandler>> {
-        self.groups
-            .iter()
-            .find(|group| info.is_resource_request && group.group() == info.group && group.version() == info.version)
+        self.groups.iter().find(|group| {
+            info.is_resource_request && group.group() == info.group && group.version() == info.version
+        })
     }
 
     async fn authenticate(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<UserInfo, ApiError> {
@@ -208,10 +208,16 @@ impl Delegated {
         };
         let token = authorization.as_ref().and_then(|value| {
             let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+            scheme
+                .eq_ignore_ascii_case("bearer")
+                .then(|| token.trim().to_owned())
         });
         let Some(token) = token else {
-            return if refused { Err(unauthorized()) } else { Ok(UserInfo::anonymous()) };
+            return if refused {
+                Err(unauthorized())
+            } else {
+                Ok(UserInfo::anonymous())
+            };
         };
         if token.len() > crate::tokens::MAX_TOKEN_BYTES {
             return Err(unauthorized());
@@ -260,7 +266,9 @@ impl Delegated {
             }
             ["apis"] => discovery.group_list(),
             ["apis", group] => discovery.group(group).ok_or_else(error::no_such_path)?,
-            ["apis", group, version] => discovery.resources(group, version).ok_or_else(error::no_such_path)?,
+            ["apis", group, version] => discovery
+                .resources(group, version)
+                .ok_or_else(error::no_such_path)?,
             ["version"] => paths::version(),
             ["metrics"] => return Ok(self.metrics.answer()),
             ["openapi", "v2"] => json!({

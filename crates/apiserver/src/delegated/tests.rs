@@ -38,13 +38,23 @@ impl TokenReviewer for Parent {
 }
 
 impl AccessReviewer for Parent {
-    fn review<'a>(&'a self, user: &'a UserInfo, attributes: &'a Attributes) -> BoxFuture<'a, Result<Decision, ApiError>> {
+    fn review<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        attributes: &'a Attributes,
+    ) -> BoxFuture<'a, Result<Decision, ApiError>> {
         self.reviews.fetch_add(1, Ordering::SeqCst);
         let may = match &attributes.target {
             Target::Path(_) => true,
             Target::Resource { resource, .. } => user.name != "system:anonymous" && resource == "pods",
         };
-        Box::pin(async move { Ok(if may { Decision::allowed("") } else { Decision::no_opinion() }) })
+        Box::pin(async move {
+            Ok(if may {
+                Decision::allowed("")
+            } else {
+                Decision::no_opinion()
+            })
+        })
     }
 }
 
@@ -96,14 +106,23 @@ async fn believes_the_parents_front_proxy() {
     let (server, _, pki) = world();
     let said = [("x-remote-user", "ann"), ("x-remote-extra-clusternet-token", "t")];
     let (code, text) = get(&server, &peer(&pki.front_proxy), PODS, &said).await;
-    assert_eq!((code, text.as_str()), (200, r#"ann list pods {"clusternet-token": ["t"]}"#));
+    assert_eq!(
+        (code, text.as_str()),
+        (200, r#"ann list pods {"clusternet-token": ["t"]}"#)
+    );
     let (code, text) = get(&server, &Peer::default(), PODS, &said).await;
     assert_eq!(code, 403, "{text}");
     assert!(text.contains("system:anonymous"));
     let (code, text) = get(&server, &peer(&pki.admin), PODS, &said).await;
     assert_eq!(code, 200);
     assert!(text.starts_with("kubernetes-admin list pods"), "{text}");
-    let (code, _) = get(&server, &peer(&pki.front_proxy), "/apis/shadow/v1alpha1/secrets", &said).await;
+    let (code, _) = get(
+        &server,
+        &peer(&pki.front_proxy),
+        "/apis/shadow/v1alpha1/secrets",
+        &said,
+    )
+    .await;
     assert_eq!(code, 403);
     let (code, text) = get(&server, &peer(&pki.front_proxy), PODS, &[]).await;
     assert_eq!(code, 403, "a proxy that names nobody is nobody: {text}");
@@ -113,16 +132,34 @@ async fn believes_the_parents_front_proxy() {
 async fn asks_the_parent_about_tokens_and_rights_and_remembers_for_a_while() {
     let (server, parent, _) = world();
     let good = [("authorization", "Bearer good")];
-    assert_eq!(get(&server, &Peer::default(), PODS, &good).await.1, "tom list pods {}");
+    assert_eq!(
+        get(&server, &Peer::default(), PODS, &good).await.1,
+        "tom list pods {}"
+    );
     assert_eq!(parent.reviews.load(Ordering::SeqCst), 2);
     get(&server, &Peer::default(), PODS, &good).await;
     assert_eq!(parent.reviews.load(Ordering::SeqCst), 2, "remembered");
     tokio::time::advance(std::time::Duration::from_secs(11)).await;
     get(&server, &Peer::default(), PODS, &good).await;
     assert_eq!(parent.reviews.load(Ordering::SeqCst), 4, "asked again");
-    assert_eq!(get(&server, &Peer::default(), PODS, &[("authorization", "Bearer bad")]).await.0, 401);
+    assert_eq!(
+        get(
+            &server,
+            &Peer::default(),
+            PODS,
+            &[("authorization", "Bearer bad")]
+        )
+        .await
+        .0,
+        401
+    );
     let long = format!("Bearer {}", "x".repeat(20_000));
-    assert_eq!(get(&server, &Peer::default(), PODS, &[("authorization", &long)]).await.0, 401);
+    assert_eq!(
+        get(&server, &Peer::default(), PODS, &[("authorization", &long)])
+            .await
+            .0,
+        401
+    );
 }
 
 #[tokio::test]
@@ -134,10 +171,18 @@ async fn serves_discovery_and_health() {
     assert!(text.contains("\"shadow/v1alpha1\""), "{text}");
     let (_, text) = get(&server, &admin, "/apis/shadow/v1alpha1", &[]).await;
     assert!(text.contains("APIResourceList"), "{text}");
-    for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/shadow/v1alpha1", "/version"] {
+    for path in [
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/apis/shadow/v1alpha1",
+        "/version",
+    ] {
         assert_eq!(get(&server, &admin, path, &[]).await.0, 200, "{path}");
     }
-    assert_eq!(get(&server, &Peer::default(), "/readyz", &[]).await, (200, "ok".to_owned()));
+    assert_eq!(
+        get(&server, &Peer::default(), "/readyz", &[]).await,
+        (200, "ok".to_owned())
+    );
     assert_eq!(get(&server, &admin, "/apis/other/v1/things", &[]).await.0, 404);
 }
 
@@ -150,7 +195,13 @@ fn refuses_a_configuration_that_is_not_usable() {
         json!({"requestheader-client-ca-file": authorities}),
         json!({"requestheader-client-ca-file": authorities, "requestheader-username-headers": "X-Remote-User"}),
     ] {
-        assert!(server.set_authentication(&json!({ "data": data })).is_err(), "{data}");
+        assert!(
+            server.set_authentication(&json!({ "data": data })).is_err(),
+            "{data}"
+        );
     }
-    assert!(server.set_authentication(&json!({})).is_ok(), "it then trusts nobody");
+    assert!(
+        server.set_authentication(&json!({})).is_ok(),
+        "it then trusts nobody"
+    );
 }

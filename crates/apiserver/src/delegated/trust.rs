@@ -58,7 +58,9 @@ impl Trust {
             }
         }
         match &self.clients {
-            Some(verifier) if !peer.certificates.is_empty() => verifier.user(&peer.certificates, now).map(Some),
+            Some(verifier) if !peer.certificates.is_empty() => {
+                verifier.user(&peer.certificates, now).map(Some)
+            }
             _ => Ok(None),
         }
     }

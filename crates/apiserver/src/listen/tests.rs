@@ -23,7 +23,11 @@ impl Handle for Echo {
                 self.gate.notified().await;
             }
             self.answered.fetch_add(1, Ordering::SeqCst);
-            Response::new(Body::from(format!("{} {}", request.uri().path(), peer.certificates.len())))
+            Response::new(Body::from(format!(
+                "{} {}",
+                request.uri().path(),
+                peer.certificates.len()
+            )))
         })
     }
 }
@@ -65,7 +69,10 @@ impl World {
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap()
     }
 
     async fn get(&self, identity: Option<&Identity>, path: &str) -> String {
@@ -84,11 +91,16 @@ async fn hands_over_requests_with_the_certificates_of_the_peer() {
     assert_eq!(world.get(None, "/a").await, "/a 0");
     assert_eq!(world.get(Some(&world.pki.admin), "/b").await, "/b 1");
     let stranger = Pki::ephemeral(&[], &Env::system()).unwrap();
-    assert_eq!(world.get(Some(&stranger.admin), "/c").await, "/c 1", "whom to trust is decided later");
+    assert_eq!(
+        world.get(Some(&stranger.admin), "/c").await,
+        "/c 1",
+        "whom to trust is decided later"
+    );
     let stream = world.connect(Some(&world.pki.admin), "h2").await;
-    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-        .await
-        .unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
     tokio::spawn(connection);
     let request = Request::get("https://localhost/d").body(Body::empty()).unwrap();
     let answer = sender.send_request(request).await.unwrap();
@@ -140,7 +152,10 @@ async fn an_answer_may_take_longer_than_headers_may() {
     })
     .await;
     let mut waiting = world.connect(None, "http/1.1").await;
-    waiting.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    waiting
+        .write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
     for _ in 0..3 {
         // Each of these is closed after the timeout: so much time passes.
         let mut idle = world.connect(None, "http/1.1").await;
@@ -167,7 +182,10 @@ async fn headers_beyond_the_limit_are_refused() {
     let mut answer = Vec::new();
     let _ended = stream.read_to_end(&mut answer).await;
     let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
     assert_eq!(world.handler.answered.load(Ordering::SeqCst), 0);
     assert_eq!(world.get(None, "/a").await, "/a 0");
 }
@@ -180,9 +198,15 @@ async fn lets_running_answers_end_and_then_no_longer() {
     })
     .await;
     let mut running = world.connect(None, "http/1.1").await;
-    running.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    running
+        .write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
     let mut stuck = world.connect(None, "http/1.1").await;
-    stuck.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    stuck
+        .write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
     // A further request is answered, so the two are being handled.
     while world.handler.answered.load(Ordering::SeqCst) < 1 {
         assert_eq!(world.get(None, "/a").await, "/a 0");
@@ -192,5 +216,8 @@ async fn lets_running_answers_end_and_then_no_longer() {
     let mut answer = Vec::new();
     let _ended = stuck.read_to_end(&mut answer).await;
     assert!(answer.is_empty());
-    assert!(TcpStream::connect(world.address).await.is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(world.address).await.is_err(),
+        "nobody listens any more"
+    );
 }

@@ -20,10 +20,12 @@ fn file_error(file: &str) -> impl FnOnce(io::Error) -> PkiError + '_ {
 
 fn read(disk: &dyn Disk, file: &str) -> Result<Option<String>, PkiError> {
     match disk.read(file) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|error| PkiError::Damaged {
-            file: file.to_owned(),
-            why: error.to_string(),
-        }),
+        Ok(bytes) => String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|error| PkiError::Damaged {
+                file: file.to_owned(),
+                why: error.to_string(),
+            }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_error(file)(error)),
     }
@@ -44,7 +46,9 @@ fn write(disk: &dyn Disk, file: &str, text: &str) -> Result<(), PkiError> {
 }
 
 fn load_key(disk: &dyn Disk, file: &str) -> Result<Option<KeyPair>, PkiError> {
-    let Some(pem) = read(disk, file)? else { return Ok(None) };
+    let Some(pem) = read(disk, file)? else {
+        return Ok(None);
+    };
     parse_key(&pem).map(Some).map_err(|error| PkiError::Damaged {
         file: file.to_owned(),
         why: error.to_string(),

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use clock::Env;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SerialNumber,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SerialNumber,
 };
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -88,7 +88,9 @@ fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {
             if let GeneralName::DNSName(name) = name {
                 return Some((*name).to_owned());
             }
-            let GeneralName::IPAddress(bytes) = name else { return None };
+            let GeneralName::IPAddress(bytes) = name else {
+                return None;
+            };
             let address = match bytes.len() {
                 4 => IpAddr::from(<[u8; 4]>::try_from(*bytes).ok()?),
                 16 => IpAddr::from(<[u8; 16]>::try_from(*bytes).ok()?),
@@ -167,7 +169,12 @@ impl Authority {
     }
 
     /// A new certificate for an existing key.
-    pub(super) fn create_with(common_name: &str, key: KeyPair, now: Timestamp, env: &Env) -> Result<Self, PkiError> {
+    pub(super) fn create_with(
+        common_name: &str,
+        key: KeyPair,
+        now: Timestamp,
+        env: &Env,
+    ) -> Result<Self, PkiError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished_name(common_name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -244,7 +251,12 @@ impl Authority {
         lifetime: SignedDuration,
         env: &Env,
     ) -> Result<Identity, PkiError> {
-        self.issue(&Leaf::server(common_name, names.to_vec()), lifetime, env.now(), env)
+        self.issue(
+            &Leaf::server(common_name, names.to_vec()),
+            lifetime,
+            env.now(),
+            env,
+        )
     }
 
     pub(crate) fn issue(
@@ -308,7 +320,10 @@ pub(super) fn parse_key(pem: &str) -> Result<KeyPair, PkiError> {
 }
 
 /// Looks at the first certificate of a PEM text.
-pub(super) fn with_certificate<T>(pem: &str, look: impl FnOnce(&X509Certificate<'_>) -> T) -> Result<T, PkiError> {
+pub(super) fn with_certificate<T>(
+    pem: &str,
+    look: impl FnOnce(&X509Certificate<'_>) -> T,
+) -> Result<T, PkiError> {
     let problem = |why: String| PkiError::Pem {
         what: "a certificate",
         why,

@@ -127,7 +127,8 @@ impl Pki {
     pub fn load_or_create(disk: &dyn Disk, names: &[String], env: &Env) -> Result<Self, PkiError> {
         let now = env.now();
         let authority = files::authority(disk, "ca", "tombolo-ca", now, env)?;
-        let front_proxy_authority = files::authority(disk, "front-proxy-ca", "tombolo-front-proxy-ca", now, env)?;
+        let front_proxy_authority =
+            files::authority(disk, "front-proxy-ca", "tombolo-front-proxy-ca", now, env)?;
         let serving = files::leaf(disk, "apiserver", &authority, &serving_names(names), now, env)?;
         let admin_subject = issue::Leaf::client("kubernetes-admin", &["system:masters".to_owned()]);
         let admin = files::leaf(disk, "admin", &authority, &admin_subject, now, env)?;

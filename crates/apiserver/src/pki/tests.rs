@@ -57,7 +57,10 @@ impl Disk for MemoryDisk {
     }
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let files = self.files.lock().unwrap();
-        files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        files
+            .get(name)
+            .cloned()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         self.spend()?;
@@ -113,7 +116,11 @@ fn makes_everything_once_and_loads_it_again() {
     let first = Pki::load_or_create(&disk, &names, &env).unwrap();
     let files = disk.files.lock().unwrap().clone();
     let second = Pki::load_or_create(&disk, &names, &env).unwrap();
-    assert_eq!(*disk.files.lock().unwrap(), files, "a second start writes nothing");
+    assert_eq!(
+        *disk.files.lock().unwrap(),
+        files,
+        "a second start writes nothing"
+    );
     assert_eq!(first.serving.certificate_pem, second.serving.certificate_pem);
     assert_eq!(first.service_account_key, second.service_account_key);
     assert!(!format!("{first:?}").contains("PRIVATE"), "keys are not logged");
@@ -160,9 +167,15 @@ fn never_replaces_a_damaged_key() {
     let disk = MemoryDisk::default();
     let (env, _) = env_at(NOW);
     Pki::load_or_create(&disk, &[], &env).unwrap();
-    disk.files.lock().unwrap().insert("ca.key".to_owned(), b"rubbish".to_vec());
+    disk.files
+        .lock()
+        .unwrap()
+        .insert("ca.key".to_owned(), b"rubbish".to_vec());
     let error = Pki::load_or_create(&disk, &[], &env).unwrap_err();
-    assert!(matches!(&error, PkiError::Damaged { file, .. } if file == "ca.key"), "{error}");
+    assert!(
+        matches!(&error, PkiError::Damaged { file, .. } if file == "ca.key"),
+        "{error}"
+    );
     disk.remove("ca.key").unwrap();
     let error = Pki::load_or_create(&disk, &[], &env).unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
@@ -172,10 +185,15 @@ fn never_replaces_a_damaged_key() {
 fn writes_a_kubeconfig_that_is_yaml() {
     let (env, _) = env_at(NOW);
     let pki = Pki::ephemeral(&[], &env).unwrap();
-    let text = pki.admin_kubeconfig("tombolo", "https://127.0.0.1:8443").to_text();
+    let text = pki
+        .admin_kubeconfig("tombolo", "https://127.0.0.1:8443")
+        .to_text();
     let value = codec::yaml::parse(&text).unwrap().remove(0);
     assert_eq!(value["current-context"], "tombolo");
-    assert_eq!(value["clusters"][0]["cluster"]["server"], "https://127.0.0.1:8443");
+    assert_eq!(
+        value["clusters"][0]["cluster"]["server"],
+        "https://127.0.0.1:8443"
+    );
     assert_eq!(value["contexts"][0]["context"]["user"], "admin");
     assert!(value["users"][0]["user"]["client-key-data"].is_string());
 }

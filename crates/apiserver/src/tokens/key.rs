@@ -146,7 +146,9 @@ impl TokenKeys {
         } else if key.is_compatible(&rcgen::PKCS_ED25519) {
             (Algorithm::EdDSA, EncodingKey::from_ed_der(der))
         } else {
-            return Err(unusable("only P-256, RSA and Ed25519 keys are supported".to_owned()));
+            return Err(unusable(
+                "only P-256, RSA and Ed25519 keys are supported".to_owned(),
+            ));
         };
         let (id, verifying) = verifying_key(algorithm, key.public_key_raw(), &key.subject_public_key_info());
         Ok(Self {
@@ -179,7 +181,8 @@ impl TokenKeys {
         // As Kubernetes' tokens: the algorithm and the key, no type.
         header.typ = None;
         header.kid = Some(self.signing_id.clone());
-        jsonwebtoken::encode(&header, &claims.to_value(&self.issuer), &self.signing).map_err(|_| TokenError::Signature)
+        jsonwebtoken::encode(&header, &claims.to_value(&self.issuer), &self.signing)
+            .map_err(|_| TokenError::Signature)
     }
 
     /// What a token says, if it is signed by one of our keys and valid at `now` (seconds since the epoch).
@@ -353,8 +356,8 @@ fn pkcs8_of_sec1(der: &[u8]) -> Cow<'_, [u8]> {
     }
     // RFC 5208: version 0, then id-ecPublicKey with prime256v1.
     const HEAD: [u8; 24] = [
-        0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
-        0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
+        0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+        0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
     ];
     let content = [HEAD.as_slice(), &wrapped(0x04, der)].concat();
     Cow::Owned(wrapped(0x30, &content))

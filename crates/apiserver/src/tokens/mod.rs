@@ -7,7 +7,9 @@ mod request;
 use serde_json::{Map, Value, json};
 
 pub use key::{MAX_TOKEN_BYTES, TokenError, TokenKeys};
-pub use request::{DEFAULT_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS, issue, secret_token};
+pub use request::{
+    DEFAULT_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS, issue, secret_token,
+};
 
 /// The issuer of an embedded control plane's tokens, and the audience that its API server answers to.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -145,7 +147,11 @@ impl Claims {
                         None => value["aud"].as_str().map(str::to_owned).into_iter().collect(),
                     },
                     not_before: value["nbf"].as_i64().unwrap_or(0),
-                    expires: Some(value["exp"].as_i64().ok_or(TokenError::Malformed("it has no expiry"))?),
+                    expires: Some(
+                        value["exp"]
+                            .as_i64()
+                            .ok_or(TokenError::Malformed("it has no expiry"))?,
+                    ),
                     issued: value["iat"].as_i64().unwrap_or(0),
                     id: text(&value["jti"]),
                 }
@@ -155,7 +161,10 @@ impl Claims {
         if claims.namespace.is_empty() || claims.account.name.is_empty() || claims.account.uid.is_empty() {
             return Err(TokenError::Malformed("it names no service account"));
         }
-        let subject = format!("system:serviceaccount:{}:{}", claims.namespace, claims.account.name);
+        let subject = format!(
+            "system:serviceaccount:{}:{}",
+            claims.namespace, claims.account.name
+        );
         if value["sub"] != subject {
             return Err(TokenError::Malformed("its subject is not its service account"));
         }

@@ -30,7 +30,10 @@ pub fn issue(
     let name = text(&account["metadata"]["name"]);
     let uid = text(&account["metadata"]["uid"]);
     let wanted_uid = &request["metadata"]["uid"];
-    if wanted_uid.as_str().is_some_and(|wanted| !wanted.is_empty() && wanted != uid) {
+    if wanted_uid
+        .as_str()
+        .is_some_and(|wanted| !wanted.is_empty() && wanted != uid)
+    {
         return Err(ApiError::conflict(
             "",
             "serviceaccounts",
@@ -64,7 +67,8 @@ pub fn issue(
     }
     let lifetime_limit = MAX_LIFETIME_SECONDS;
     if lifetime > lifetime_limit {
-        let message = format!("Invalid value: {lifetime}: may not specify a duration larger than 2^32 seconds");
+        let message =
+            format!("Invalid value: {lifetime}: may not specify a duration larger than 2^32 seconds");
         return Err(invalid("spec.expirationSeconds", message));
     }
     let mut audiences: Vec<String> = spec["audiences"]
@@ -98,7 +102,8 @@ pub fn issue(
     let token = keys
         .sign(&claims)
         .map_err(|error| ApiError::internal(format!("failed to generate token: {error}")))?;
-    let mut answer_spec = json!({"audiences": audiences, "expirationSeconds": lifetime, "boundObjectRef": null});
+    let mut answer_spec =
+        json!({"audiences": audiences, "expirationSeconds": lifetime, "boundObjectRef": null});
     if !spec["boundObjectRef"].is_null() {
         answer_spec["boundObjectRef"] = spec["boundObjectRef"].clone();
     }
@@ -156,7 +161,10 @@ fn bound_object(reference: &Value, account: &str, found: Option<&Value>) -> Resu
         }
     };
     if name.is_empty() {
-        return Err(Problem::Invalid("spec.boundObjectRef.name", "Required value".to_owned()));
+        return Err(Problem::Invalid(
+            "spec.boundObjectRef.name",
+            "Required value".to_owned(),
+        ));
     }
     let Some(found) = found else {
         return Err(Problem::Other(ApiError::not_found("", plural, &name)));
@@ -167,7 +175,9 @@ fn bound_object(reference: &Value, account: &str, found: Option<&Value>) -> Resu
             "",
             plural,
             &name,
-            &format!("the UID in the bound object reference ({uid}) does not match the UID in record ({found_uid})"),
+            &format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record ({found_uid})"
+            ),
         )));
     }
     let object = ObjectRef { name, uid: found_uid };

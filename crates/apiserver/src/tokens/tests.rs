@@ -61,14 +61,22 @@ fn refuses_forged_tokens() {
     let (keys, _) = keys();
     let token = keys.sign(&claims()).unwrap();
     let mut parts = token.split('.');
-    let (header, payload, signature) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+    let (header, payload, signature) = (
+        parts.next().unwrap(),
+        parts.next().unwrap(),
+        parts.next().unwrap(),
+    );
     let decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap();
-    let kid = serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap()["kid"].clone();
+    let kid =
+        serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap()["kid"].clone();
     let mut other_payload = decoded.clone();
     other_payload["kubernetes.io"]["serviceaccount"]["name"] = json!("admin");
     let (stranger, _) = self::keys();
     for (what, forged) in [
-        ("no algorithm", forge(json!({"alg": "none", "kid": kid}), &decoded, "")),
+        (
+            "no algorithm",
+            forge(json!({"alg": "none", "kid": kid}), &decoded, ""),
+        ),
         (
             "no algorithm, in capitals",
             forge(json!({"alg": "NONE", "kid": kid}), &decoded, signature),
@@ -77,10 +85,17 @@ fn refuses_forged_tokens() {
             "a symmetric algorithm",
             forge(json!({"alg": "HS256", "kid": kid}), &decoded, signature),
         ),
-        ("another asymmetric one", forge(json!({"alg": "RS256", "kid": kid}), &decoded, signature)),
+        (
+            "another asymmetric one",
+            forge(json!({"alg": "RS256", "kid": kid}), &decoded, signature),
+        ),
         (
             "an unknown key",
-            forge(json!({"alg": "ES256", "kid": "../../sa.key"}), &decoded, signature),
+            forge(
+                json!({"alg": "ES256", "kid": "../../sa.key"}),
+                &decoded,
+                signature,
+            ),
         ),
         (
             "an embedded key",
@@ -90,7 +105,10 @@ fn refuses_forged_tokens() {
                 stranger.sign(&claims()).unwrap().rsplit('.').next().unwrap(),
             ),
         ),
-        ("another payload", forge(json!({"alg": "ES256", "kid": kid}), &other_payload, signature)),
+        (
+            "another payload",
+            forge(json!({"alg": "ES256", "kid": kid}), &other_payload, signature),
+        ),
         ("a stranger's key", stranger.sign(&claims()).unwrap()),
         ("an empty signature", format!("{header}.{payload}.")),
     ] {
@@ -103,7 +121,10 @@ fn refuses_malformed_tokens() {
     let (keys, _) = keys();
     for token in ["", ".", "..", "...", "a.b.c", "a.b", "é.é.é"] {
         let found = keys.verify(token, NOW);
-        assert!(matches!(found, Err(TokenError::Malformed(_))), "{token}: {found:?}");
+        assert!(
+            matches!(found, Err(TokenError::Malformed(_))),
+            "{token}: {found:?}"
+        );
     }
     let long = "x".repeat(1 << 20);
     assert_eq!(keys.verify(&long, NOW), Err(TokenError::TooLong(1 << 20)));
@@ -132,19 +153,29 @@ fn issues_by_the_rules_of_a_token_request() {
         assert!(got.starts_with(want), "{spec}: {got}");
     };
     check(json!({}), "[\"api\"] 3600 Nothing");
-    check(json!({"audiences": ["vault"], "expirationSeconds": 600}), "[\"vault\"] 600 Nothing");
-    check(json!({"expirationSeconds": 599}), "422 TokenRequest.authentication.k8s.io");
+    check(
+        json!({"audiences": ["vault"], "expirationSeconds": 600}),
+        "[\"vault\"] 600 Nothing",
+    );
+    check(
+        json!({"expirationSeconds": 599}),
+        "422 TokenRequest.authentication.k8s.io",
+    );
     check(json!({"expirationSeconds": (1_i64 << 32) + 1}), "422");
-    let reference = |kind: &str, name: &str, uid: &str| {
-        json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}})
-    };
-    check(reference("Pod", "p", "u-2"), "[\"api\"] 3600 Pod(ObjectRef { name: \"p\", uid: \"u-2\" }, None)");
+    let reference = |kind: &str, name: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}});
+    check(
+        reference("Pod", "p", "u-2"),
+        "[\"api\"] 3600 Pod(ObjectRef { name: \"p\", uid: \"u-2\" }, None)",
+    );
     check(reference("Pod", "p", "old"), "409");
     check(reference("Pod", "q", ""), "404 pods \"q\" not found");
     check(reference("ConfigMap", "p", ""), "400");
     let other = json!({"metadata": {"namespace": "shop", "name": "other", "uid": "u-3"}});
     let request = json!({"spec": reference("Pod", "p", "")});
-    assert_eq!(issue(&keys, &env, &other, &request, Some(&pod)).unwrap_err().code, 400);
+    assert_eq!(
+        issue(&keys, &env, &other, &request, Some(&pod)).unwrap_err().code,
+        400
+    );
 }
 
 #[test]

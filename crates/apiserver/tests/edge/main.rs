@@ -35,12 +35,22 @@ impl Plane {
     async fn start() -> Self {
         let env = clock::Env::system();
         let disk = clock::disk::SimDisk::new(1);
-        let store = store::Store::open(Arc::new(disk), store::Options::new(env.clone()), store::Mode::Inline).unwrap();
+        let store = store::Store::open(
+            Arc::new(disk),
+            store::Options::new(env.clone()),
+            store::Mode::Inline,
+        )
+        .unwrap();
         let pki = Pki::ephemeral(&[], &env).unwrap();
         let audiences = [DEFAULT_ISSUER.to_owned()];
-        let tokens = TokenKeys::from_pem(pki.service_account_key.expose(), DEFAULT_ISSUER, &audiences).unwrap();
+        let tokens =
+            TokenKeys::from_pem(pki.service_account_key.expose(), DEFAULT_ISSUER, &audiences).unwrap();
         let proxies = pki.front_proxy_authority.certificate_pem();
-        let front_proxy = FrontProxy::new(proxies, vec![FRONT_PROXY.to_owned()], FrontProxyHeaders::default());
+        let front_proxy = FrontProxy::new(
+            proxies,
+            vec![FRONT_PROXY.to_owned()],
+            FrontProxyHeaders::default(),
+        );
         let authenticator = Authenticator::new(Authn {
             source: store.clone(),
             env: env.clone(),
@@ -58,10 +68,18 @@ impl Plane {
         let shutdown = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        govern(&server, Facts::of(&pki, address.port()), &shutdown).await.unwrap();
+        govern(&server, Facts::of(&pki, address.port()), &shutdown)
+            .await
+            .unwrap();
         let certificate = ServingCertificate::new(&pki.serving).unwrap();
         let tls = server_config(certificate, &[pki.authority.certificate_pem(), proxies]).unwrap();
-        let served = tokio::spawn(serve(listener, tls, server.clone(), Limits::default(), shutdown.clone()));
+        let served = tokio::spawn(serve(
+            listener,
+            tls,
+            server.clone(),
+            Limits::default(),
+            shutdown.clone(),
+        ));
         Self {
             server,
             pki,
@@ -83,8 +101,13 @@ impl Plane {
         let config = client_config(self.pki.authority.certificate_pem(), identity).unwrap();
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
         tokio::spawn(connection);
         let mut request = Request::builder()
             .method(method)
@@ -94,8 +117,15 @@ impl Plane {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        let response = sender.send_request(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        let response = sender
+            .send_request(request.body(Body::from(body)).unwrap())
+            .await
+            .unwrap();
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
@@ -109,7 +139,8 @@ impl Plane {
 
     async fn bearer(&self, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         let value = format!("Bearer {token}");
-        self.send(None, method, path, &[("authorization", &value)], &body).await
+        self.send(None, method, path, &[("authorization", &value)], &body)
+            .await
     }
 
     async fn end(self) {
@@ -123,11 +154,15 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 async fn robot(plane: &Plane) -> String {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
-    plane.admin("POST", &format!("{CORE}/serviceaccounts"), account).await;
+    plane
+        .admin("POST", &format!("{CORE}/serviceaccounts"), account)
+        .await;
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600},
     });
-    let answer = plane.admin("POST", &format!("{CORE}/serviceaccounts/robot/token"), request).await;
+    let answer = plane
+        .admin("POST", &format!("{CORE}/serviceaccounts/robot/token"), request)
+        .await;
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
@@ -135,7 +170,9 @@ async fn robot(plane: &Plane) -> String {
 async fn a_service_account_may_what_a_role_says_from_the_moment_that_it_says_so() {
     let plane = Plane::start().await;
     let token = robot(&plane).await;
-    let (code, status) = plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await;
+    let (code, status) = plane
+        .bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null)
+        .await;
     assert_eq!(code, 403);
     assert_eq!(
         status["message"],
@@ -145,12 +182,22 @@ async fn a_service_account_may_what_a_role_says_from_the_moment_that_it_says_so(
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reads"},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
                   {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}]});
-    plane.admin("POST", &format!("{RBAC}/namespaces/default/roles"), role).await;
+    plane
+        .admin("POST", &format!("{RBAC}/namespaces/default/roles"), role)
+        .await;
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "reads"}, "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reads"}});
-    plane.admin("POST", &format!("{RBAC}/namespaces/default/rolebindings"), binding).await;
-    let (code, list) = plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await;
+    plane
+        .admin(
+            "POST",
+            &format!("{RBAC}/namespaces/default/rolebindings"),
+            binding,
+        )
+        .await;
+    let (code, list) = plane
+        .bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null)
+        .await;
     assert_eq!((code, &list["kind"]), (200, &json!("PodList")));
     // It may write roles, but only with rights that it has.
     let grant = |name: &str, verb: &str| {
@@ -158,13 +205,27 @@ async fn a_service_account_may_what_a_role_says_from_the_moment_that_it_says_so(
                "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]})
     };
     let roles = format!("{RBAC}/namespaces/default/roles");
-    assert_eq!(plane.bearer(&token, "POST", &roles, grant("a", "list")).await.0, 201);
+    assert_eq!(
+        plane.bearer(&token, "POST", &roles, grant("a", "list")).await.0,
+        201
+    );
     let (code, status) = plane.bearer(&token, "POST", &roles, grant("b", "delete")).await;
     assert_eq!(code, 403);
     let message = status["message"].as_str().unwrap();
-    assert!(message.contains("is attempting to grant RBAC permissions not currently held"), "{message}");
-    plane.admin("DELETE", &format!("{CORE}/serviceaccounts/robot"), Value::Null).await;
-    assert_eq!(plane.bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null).await.0, 401);
+    assert!(
+        message.contains("is attempting to grant RBAC permissions not currently held"),
+        "{message}"
+    );
+    plane
+        .admin("DELETE", &format!("{CORE}/serviceaccounts/robot"), Value::Null)
+        .await;
+    assert_eq!(
+        plane
+            .bearer(&token, "GET", &format!("{CORE}/pods"), Value::Null)
+            .await
+            .0,
+        401
+    );
     plane.end().await;
 }
 
@@ -180,19 +241,56 @@ async fn strangers_learn_what_everybody_may_know() {
         ("/metrics", 403),
         ("/api/v1/secrets", 403),
     ] {
-        assert_eq!(plane.send(None, "GET", path, &[], &Value::Null).await.0, want, "{path}");
+        assert_eq!(
+            plane.send(None, "GET", path, &[], &Value::Null).await.0,
+            want,
+            "{path}"
+        );
     }
     let wrong = [("authorization", "Bearer wrong")];
     let (code, status) = plane.send(None, "GET", "/version", &wrong, &Value::Null).await;
-    assert_eq!((code, &status["reason"], &status["message"]), (401, &json!("Unauthorized"), &json!("Unauthorized")));
-    let claim = [("x-remote-user", "kubernetes-admin"), ("x-remote-group", "system:masters")];
-    assert_eq!(plane.send(None, "GET", "/api/v1/secrets", &claim, &Value::Null).await.0, 403);
-    let acting = [("impersonate-user", "kubernetes-admin"), ("impersonate-group", "system:masters")];
-    assert_eq!(plane.send(None, "GET", "/api/v1/secrets", &acting, &Value::Null).await.0, 403);
+    assert_eq!(
+        (code, &status["reason"], &status["message"]),
+        (401, &json!("Unauthorized"), &json!("Unauthorized"))
+    );
+    let claim = [
+        ("x-remote-user", "kubernetes-admin"),
+        ("x-remote-group", "system:masters"),
+    ];
+    assert_eq!(
+        plane
+            .send(None, "GET", "/api/v1/secrets", &claim, &Value::Null)
+            .await
+            .0,
+        403
+    );
+    let acting = [
+        ("impersonate-user", "kubernetes-admin"),
+        ("impersonate-group", "system:masters"),
+    ];
+    assert_eq!(
+        plane
+            .send(None, "GET", "/api/v1/secrets", &acting, &Value::Null)
+            .await
+            .0,
+        403
+    );
     let proxy = Some(&plane.pki.front_proxy);
-    assert_eq!(plane.send(proxy, "GET", "/api/v1/secrets", &claim, &Value::Null).await.0, 200);
+    assert_eq!(
+        plane
+            .send(proxy, "GET", "/api/v1/secrets", &claim, &Value::Null)
+            .await
+            .0,
+        200
+    );
     let stranger = Pki::ephemeral(&[], &clock::Env::system()).unwrap();
-    assert_eq!(plane.send(Some(&stranger.admin), "GET", "/version", &[], &Value::Null).await.0, 401);
+    assert_eq!(
+        plane
+            .send(Some(&stranger.admin), "GET", "/version", &[], &Value::Null)
+            .await
+            .0,
+        401
+    );
     plane.end().await;
 }
 
@@ -200,19 +298,31 @@ async fn strangers_learn_what_everybody_may_know() {
 async fn reviews_answer_over_the_wire() {
     let plane = Plane::start().await;
     let token = robot(&plane).await;
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
-    let answer = plane.admin("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review).await;
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let answer = plane
+        .admin("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+        .await;
     assert_eq!(answer["status"]["authenticated"], true);
-    assert_eq!(answer["status"]["user"]["username"], "system:serviceaccount:default:robot");
+    assert_eq!(
+        answer["status"]["user"]["username"],
+        "system:serviceaccount:default:robot"
+    );
     let ask = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    assert_eq!(plane.bearer(&token, "POST", path, ask.clone()).await.1["status"]["allowed"], false);
+    assert_eq!(
+        plane.bearer(&token, "POST", path, ask.clone()).await.1["status"]["allowed"],
+        false
+    );
     assert_eq!(plane.admin("POST", path, ask).await["status"]["allowed"], true);
     let who = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let (_, answer) = plane.bearer(&token, "POST", path, who).await;
-    assert_eq!(answer["status"]["userInfo"]["username"], "system:serviceaccount:default:robot");
+    assert_eq!(
+        answer["status"]["userInfo"]["username"],
+        "system:serviceaccount:default:robot"
+    );
     plane.end().await;
 }
 
@@ -229,7 +339,9 @@ async fn a_bootstrap_token_gets_its_groups_in() {
             "auth-extra-groups": data("system:bootstrappers:clusternet:register-cluster-token"),
         },
     });
-    plane.admin("POST", "/api/v1/namespaces/kube-system/secrets", secret).await;
+    plane
+        .admin("POST", "/api/v1/namespaces/kube-system/secrets", secret)
+        .await;
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "registers"},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]});
@@ -239,12 +351,32 @@ async fn a_bootstrap_token_gets_its_groups_in() {
         "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io",
                       "name": "system:bootstrappers:clusternet:register-cluster-token"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "registers"}});
-    plane.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await;
+    plane
+        .admin("POST", &format!("{RBAC}/clusterrolebindings"), binding)
+        .await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}});
     let path = format!("{CORE}/configmaps");
-    assert_eq!(plane.bearer("abcdef.0123456789abcdef", "POST", &path, map).await.0, 201);
-    assert_eq!(plane.bearer("abcdef.0123456789abcdef", "GET", &path, Value::Null).await.0, 403);
-    assert_eq!(plane.bearer("abcdef.0123456789abcdeX", "GET", &path, Value::Null).await.0, 401);
+    assert_eq!(
+        plane
+            .bearer("abcdef.0123456789abcdef", "POST", &path, map)
+            .await
+            .0,
+        201
+    );
+    assert_eq!(
+        plane
+            .bearer("abcdef.0123456789abcdef", "GET", &path, Value::Null)
+            .await
+            .0,
+        403
+    );
+    assert_eq!(
+        plane
+            .bearer("abcdef.0123456789abcdeX", "GET", &path, Value::Null)
+            .await
+            .0,
+        401
+    );
     plane.end().await;
 }
 
@@ -252,7 +384,10 @@ async fn a_bootstrap_token_gets_its_groups_in() {
 async fn the_loopback_user_may_everything_in_process() {
     let plane = Plane::start().await;
     let request = Request::get("/api/v1/secrets").body(Body::empty()).unwrap();
-    let response = plane.server.handle(request, Caller::User(UserInfo::loopback())).await;
+    let response = plane
+        .server
+        .handle(request, Caller::User(UserInfo::loopback()))
+        .await;
     assert_eq!(response.status(), 200);
     plane.end().await;
 }

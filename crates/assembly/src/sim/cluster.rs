@@ -137,6 +137,7 @@ impl Cluster {
             identity: Identity::User(user),
             link: link.clone(),
             fuse: fuse.clone(),
+            process: None,
         })
     }
 
@@ -210,7 +211,14 @@ impl Cluster {
         ensure(&client, &resources(), &self.blueprint.objects).await?;
         if self.blueprint.hub {
             let user = UserInfo::service_account(api::names::SYSTEM_NAMESPACE, api::names::HUB);
-            let client = Client::from_service(server.client_service(user));
+            // Through the door and not to the server itself: the two would keep each other alive.
+            let client = Client::from_service(Way {
+                door: self.door.clone(),
+                identity: Identity::User(user),
+                link: Link::new(self.blueprint.seed, "hub", Duration::ZERO),
+                fuse: Arc::default(),
+                process: Some(dead.clone()),
+            });
             let hub = Hub::new(
                 client,
                 self.environment("hub"),

@@ -14,7 +14,7 @@ use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Role};
+use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Death, Role};
 use super::door::{Door, Fuse, Identity, Sockets, Way};
 use super::link::Link;
 use super::trace::Trace;
@@ -100,6 +100,15 @@ impl Fleet {
             let (role, trace) = (role.clone(), self.trace.clone());
             let mut pauses = SplitMix::named(seed, &format!("{} {} pauses", role.cluster, role.name));
             tasks.spawn(async move { role.keep(&trace, &mut pauses).await });
+        }
+    }
+}
+
+impl Drop for Fleet {
+    /// Servers and what is plugged into them hold each other; nothing of a run may outlive it.
+    fn drop(&mut self) {
+        for cluster in self.members.iter().map(|member| &member.cluster).chain([&self.parent]) {
+            cluster.die(Death::Kill);
         }
     }
 }
@@ -270,6 +279,7 @@ impl ParentConnector for Connector {
             identity: Identity::Token(credential.token.clone()),
             link: self.requests.clone(),
             fuse: self.fuse.clone(),
+            process: None,
         }))
     }
 

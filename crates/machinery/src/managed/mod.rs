@@ -23,6 +23,7 @@ mod tests;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -129,7 +130,7 @@ impl From<ApplyError> for ApiError {
 }
 
 /// Fields that are nobody's.
-fn never_tracked() -> FieldSet {
+static NEVER_TRACKED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of(&[
         "apiVersion",
         "kind",
@@ -144,7 +145,7 @@ fn never_tracked() -> FieldSet {
         "metadata.managedFields",
         "metadata.resourceVersion",
     ])
-}
+});
 
 /// The object about to be stored (`new`) with its `managedFields` brought up to date: what differs from `live` is now
 /// the writer's, by the operation Update. A client may replace `managedFields` as such, or empty them to start anew.
@@ -219,7 +220,7 @@ fn track(live: &Value, new: &Value, managers: &mut Managers, writer: &Writer<'_>
         .modified
         .union(&found.added)
         .recursive_difference(writer.reset);
-    let taken = taken.difference(&never_tracked());
+    let taken = taken.difference(&NEVER_TRACKED);
     if taken.is_empty() {
         return;
     }
@@ -387,7 +388,7 @@ fn apply_once(
     take_over(live, &object, &mut managers, Some(&manager), force, writer)?;
     let changed = !walk::same(live, &object);
     if let Some(managed) = managers.get_mut(&manager) {
-        managed.set = managed.set.difference(&never_tracked());
+        managed.set = managed.set.difference(&NEVER_TRACKED);
         if changed || managed.time.is_none() {
             managed.time = Some(writer.now);
         }

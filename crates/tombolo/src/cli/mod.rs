@@ -7,8 +7,7 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, ScaleArgs,
-    WordsArgs,
+    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};

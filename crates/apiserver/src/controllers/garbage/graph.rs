@@ -26,7 +26,10 @@ impl Graph {
         if object.head.owners != old {
             self.unlink(key);
             for owner in &object.head.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(key.clone());
+                self.dependents
+                    .entry(owner.clone())
+                    .or_default()
+                    .insert(key.clone());
             }
             if !object.head.owners.is_empty() {
                 self.owners.insert(key.clone(), object.head.owners.clone());
@@ -46,7 +49,11 @@ impl Graph {
         let uid = &object.head.uid;
         self.deleting.remove(uid);
         if let Some(owners) = self.owners.get(&object.key) {
-            wanted.extend(owners.iter().filter_map(|owner| self.deleting.get(owner).cloned()));
+            wanted.extend(
+                owners
+                    .iter()
+                    .filter_map(|owner| self.deleting.get(owner).cloned()),
+            );
         }
         self.unlink(&object.key);
         wanted.extend(self.dependents_of(uid));
@@ -93,7 +100,9 @@ impl Graph {
     }
 
     fn unlink(&mut self, key: &Key) {
-        let Some(owners) = self.owners.remove(key) else { return };
+        let Some(owners) = self.owners.remove(key) else {
+            return;
+        };
         for owner in &owners {
             if let Some(keys) = self.dependents.get_mut(owner) {
                 keys.remove(key);

@@ -92,7 +92,10 @@ impl Garbage {
         let references = meta::owner_references(&object);
         let mut owners = Vec::with_capacity(references.len());
         for reference in &references {
-            owners.push((reference.uid.clone(), self.state_of(&snapshot, served, key, reference).await?));
+            owners.push((
+                reference.uid.clone(),
+                self.state_of(&snapshot, served, key, reference).await?,
+            ));
         }
         let finalizers: Vec<&str> = meta::finalizers(&object).collect();
         let uid = meta::uid(&object);
@@ -137,7 +140,11 @@ impl Garbage {
             // Kubernetes leaves such objects alone too: nobody can say in which namespace the owner would be.
             return Ok(Owner::Unknown);
         }
-        let namespace = if owner.namespaced { key.namespace.as_str() } else { "" };
+        let namespace = if owner.namespaced {
+            key.namespace.as_str()
+        } else {
+            ""
+        };
         let owner_key = Key::new(&owner.storage, namespace, &reference.name);
         let found = self.source.get(&owner_key).await.map_err(error::of_source)?;
         let Some(found) = found.filter(|found| found.head.uid == reference.uid.as_str()) else {
@@ -158,13 +165,24 @@ impl Garbage {
     async fn orphan(&self, object: &Value, place: &str, snapshot: &Snapshot) -> Result<Next, ApiError> {
         let uid = meta::uid(object).to_owned();
         for key in self.graph(|graph| graph.dependents_of(&uid)) {
-            let Some(dependent) = self.read(&key).await? else { continue };
-            let Some(served) = served_from(snapshot, &key) else { continue };
-            if !meta::owner_references(&dependent).iter().any(|owner| owner.uid == uid) {
+            let Some(dependent) = self.read(&key).await? else {
+                continue;
+            };
+            let Some(served) = served_from(snapshot, &key) else {
+                continue;
+            };
+            if !meta::owner_references(&dependent)
+                .iter()
+                .any(|owner| owner.uid == uid)
+            {
                 continue;
             }
             let patch = without_owners(&dependent, std::slice::from_ref(&uid));
-            match self.api.merge(&path(served, &key.namespace, &key.name), &patch).await {
+            match self
+                .api
+                .merge(&path(served, &key.namespace, &key.name), &patch)
+                .await
+            {
                 Err(error) if error.code == 404 => {}
                 done => drop(done?),
             }
@@ -177,7 +195,9 @@ impl Garbage {
         let uid = meta::uid(object).to_owned();
         let mut blocked = false;
         for key in self.graph(|graph| graph.dependents_of(&uid)) {
-            let Some(dependent) = self.read(&key).await? else { continue };
+            let Some(dependent) = self.read(&key).await? else {
+                continue;
+            };
             let blocks = dependent["metadata"]["ownerReferences"]
                 .as_array()
                 .into_iter()

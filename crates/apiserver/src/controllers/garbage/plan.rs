@@ -91,7 +91,12 @@ mod tests {
         check(&[Solid], &[], none, Verdict::Keep);
         check(&[Solid, Unknown], &[], none, Verdict::Keep);
         check(&[Gone], &[], none, Verdict::Delete("Background"));
-        check(&[Gone, Gone], &[], Dependents::Some, Verdict::Delete("Background"));
+        check(
+            &[Gone, Gone],
+            &[],
+            Dependents::Some,
+            Verdict::Delete("Background"),
+        );
         check(&[Gone], &[ORPHAN], none, Verdict::Delete("Orphan"));
         check(&[Gone], &[FOREGROUND], none, Verdict::Delete("Foreground"));
         check(&[Gone, Solid], &[], none, Verdict::Forget(vec!["0".into()]));
@@ -99,6 +104,11 @@ mod tests {
         check(&[Unknown], &[], none, Verdict::Undecided);
         check(&[Gone, Unknown], &[], none, Verdict::Undecided);
         check(&[Waiting], &[], none, Verdict::Delete("Background"));
-        check(&[Waiting, Gone], &[], Dependents::Some, Verdict::Delete("Foreground"));
+        check(
+            &[Waiting, Gone],
+            &[],
+            Dependents::Some,
+            Verdict::Delete("Foreground"),
+        );
     }
 }
