@@ -130,6 +130,8 @@ pub(crate) struct Way {
     pub(crate) identity: Identity,
     pub(crate) link: Link,
     pub(crate) fuse: Arc<Fuse>,
+    /// The process that the client is a part of, if that is the server's own: it must not reach the next one.
+    pub(crate) process: Option<CancellationToken>,
 }
 
 impl Way {
@@ -139,7 +141,11 @@ impl Way {
             identity,
             link,
             fuse,
+            process,
         } = self;
+        if process.is_some_and(|process| process.is_cancelled()) {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the simulated process is dead").into());
+        }
         let deadly = if is_write(request.method()) {
             fuse.count()
         } else {
