@@ -1,4 +1,4 @@
-//! Roles composed in one process: [`up`] for people, the simulation for faults. No rules of its own.
+//! Roles composed in one process: [`up()`] for people, the simulation for faults. No rules of its own.
 
 mod data_dir;
 mod demo;

@@ -11,7 +11,6 @@ const DELETE: u8 = 2;
 
 /// A record as read back.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Record {
     /// This version was stored.
     Put(Object),

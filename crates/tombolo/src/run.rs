@@ -7,7 +7,7 @@ use api::install::{ChildOptions, Kinds, ParentOptions};
 use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
-use commands::{Hub, JoinOptions, Place, Source, Target, Words};
+use commands::{Brought, Hub, JoinOptions, Place, Source, Target, Words};
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
@@ -166,6 +166,20 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
             Ok(commands::kubeconfig(&hub, &args.cluster, out).await?)
         }
         Command::Join(args) => join(args).await,
+        Command::Leave(args) => {
+            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+            let child = Place {
+                kubeconfig: Some(args.child_kubeconfig),
+                ..Place::default()
+            };
+            let child = Hub::connect(&child).await?.client;
+            let brought = if args.keep_objects {
+                Brought::Keep
+            } else {
+                Brought::Remove
+            };
+            Ok(commands::leave(&hub, &child, brought, out).await?)
+        }
         Command::Install(args) => {
             let options = ParentOptions {
                 hub_external_name: args.hub_external_name,

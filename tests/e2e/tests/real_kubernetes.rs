@@ -65,7 +65,9 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     distribute(&bench, &parent, &admin, &children);
     reach_through_the_hub(&bench, &parent, folder.path());
     withdraw(&admin, &children);
-    drop((agents, roles));
+    drop(agents);
+    leave(&bench, &parent, &children[0]);
+    drop(roles);
 }
 
 fn is_true(object: &serde_json::Value, kind: &str) -> bool {
@@ -250,4 +252,56 @@ fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
             },
         );
     }
+}
+
+/// A cluster that leaves leaves nothing behind, on neither side.
+fn leave(bench: &Bench, parent: &ControlPlane, child: &ControlPlane) {
+    let admin = parent.kubectl();
+    let id = admin.run(
+        "get mcls -A -l clusters.clusternet.io/cluster-name=child-1 -o jsonpath={.items[0].spec.clusterId}",
+    );
+    let output = tombolo(bench, &["leave", "--kubeconfig"])
+        .arg(parent.kubeconfig())
+        .arg("--child-kubeconfig")
+        .arg(child.kubeconfig())
+        .output()
+        .expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let selector = format!("-l clusters.clusternet.io/cluster-id={id}");
+    for kind in [
+        "ns",
+        "clsrr",
+        "clusterroles",
+        "clusterrolebindings",
+        "mcls -A",
+        "sa -A",
+        "secrets -A",
+    ] {
+        wait_for(
+            &format!("no {kind} of it is left on the parent"),
+            Duration::from_secs(60),
+            || {
+                let left = admin.try_run(&format!("get {kind} {selector} -o name"))?;
+                if left.trim().is_empty() { Ok(()) } else { Err(left) }
+            },
+        );
+    }
+    let kubectl = child.kubectl();
+    wait_for(
+        "nothing of it is left in the child",
+        Duration::from_secs(60),
+        || {
+            let roles = kubectl.try_run("get clusterroles,clusterrolebindings,ns -o name")?;
+            let left: Vec<&str> = roles.lines().filter(|line| line.contains("clusternet")).collect();
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(left.join(", "))
+            }
+        },
+    );
 }

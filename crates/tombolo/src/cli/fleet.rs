@@ -170,3 +170,15 @@ pub(crate) struct JoinArgs {
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaveArgs {
+    /// The kubeconfig of the cluster that leaves.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) child_kubeconfig: PathBuf,
+    /// Leaves what the fleet brought into the cluster where it is.
+    #[arg(long)]
+    pub(crate) keep_objects: bool,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}

@@ -7,7 +7,8 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, ScaleArgs, WordsArgs,
+    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, LeaveArgs, ScaleArgs,
+    WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Kubeconfig(KubeconfigArgs),
     /// Prints what a cluster needs to join.
     Join(JoinArgs),
+    /// Takes a cluster out of the fleet, leaving nothing behind on either side.
+    Leave(LeaveArgs),
     /// Prints the manifests that prepare a real parent cluster.
     Install(InstallArgs),
     /// Prints the custom resource definitions alone.
