@@ -107,7 +107,12 @@ impl Fleet {
 impl Drop for Fleet {
     /// Servers and what is plugged into them hold each other; nothing of a run may outlive it.
     fn drop(&mut self) {
-        for cluster in self.members.iter().map(|member| &member.cluster).chain([&self.parent]) {
+        for cluster in self
+            .members
+            .iter()
+            .map(|member| &member.cluster)
+            .chain([&self.parent])
+        {
             cluster.die(Death::Kill);
         }
     }

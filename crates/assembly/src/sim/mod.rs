@@ -21,6 +21,7 @@ use std::io::Write;
 use std::panic::AssertUnwindSafe;
 
 use tokio::runtime::{Builder, RngSeed, UnhandledPanic};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use self::trace::{Listener, Trace};
@@ -137,7 +138,9 @@ fn is_sign_of_life(line: &str) -> bool {
 /// What was violated, and how it came to that.
 pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
     let trace = Trace::default();
-    let subscriber = tracing_subscriber::registry().with(Listener(trace.clone()));
+    let subscriber = tracing_subscriber::registry()
+        .with(LevelFilter::WARN)
+        .with(Listener(trace.clone()));
     let outcome = tracing::subscriber::with_default(subscriber, || {
         // A panic in any task ends the run here.
         std::panic::catch_unwind(AssertUnwindSafe(|| live(config, &trace)))
