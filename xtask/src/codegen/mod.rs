@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::shell;
+
 /// A table: its name on the command line, where it goes, and what makes it.
 struct Table {
     name: &'static str,
@@ -33,11 +35,25 @@ const TABLES: [Table; 3] = [
     },
 ];
 
+/// Pages and tables that a crate's own test writes when it is asked to: name, variable, package.
+const BY_TEST: [(&str, &str, &str); 2] = [("crds", "UPDATE_FACTS", "api"), ("cli", "UPDATE_DOCS", "tombolo")];
+
 /// Writes one table, or all of them.
 pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
-    if let Some(name) = which.filter(|name| !TABLES.iter().any(|table| table.name == *name)) {
-        let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    let names = TABLES
+        .iter()
+        .map(|table| table.name)
+        .chain(BY_TEST.iter().map(|(name, _, _)| *name));
+    let known: Vec<&str> = names.collect();
+    if let Some(name) = which.filter(|name| !known.contains(name)) {
         bail!("no table is named {name:?}; there are: {}", known.join(", "));
+    }
+    for (_, variable, package) in BY_TEST
+        .iter()
+        .filter(|(name, _, _)| which.is_none_or(|wanted| wanted == *name))
+    {
+        let mut write = shell::cargo(&["test", "--quiet", "--package", package, "current"]);
+        shell::run(write.env(variable, "1"))?;
     }
     for table in TABLES
         .iter()

@@ -2,6 +2,8 @@
 
 mod fleet;
 mod local;
+#[cfg(test)]
+mod page;
 mod roles;
 
 use clap::{Parser, Subcommand};
