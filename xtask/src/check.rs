@@ -39,7 +39,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
                 "--document-private-items",
                 "--locked",
             ])
-            .env("RUSTDOCFLAGS", "-D warnings"),
+            // The pages are for developers: private items are in them, and may be linked.
+            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
         )
     })
 }
