@@ -173,7 +173,7 @@ pub fn fuzz_apply(bytes: &[u8]) {
         reset: &reset,
         now: Timestamp::UNIX_EPOCH,
     };
-    let updated = managed::update(&live, &config, &writer);
+    let updated = managed::update(&live, config.clone(), &writer);
     if let Ok(applied) = managed::apply(&updated, &live, false, &writer) {
         ignore(managed::apply(&applied, &config, true, &writer));
     }

@@ -77,7 +77,7 @@ fn does_as_kubernetes_did() {
                         new["metadata"][field] = value.clone();
                     }
                 }
-                Ok(update(&live, &new, &writer))
+                Ok(update(&live, new, &writer))
             };
             let result = result.map(|mut object| {
                 object["metadata"]["uid"] = json!("u");

@@ -1,4 +1,4 @@
-//! The objects that prepare a cluster: [`parent`] for the one that holds the fleet's objects, [`child`] for one
+//! The objects that prepare a cluster: [`parent()`] for the one that holds the fleet's objects, [`child()`] for one
 //! that joins. They hold no wildcard and bind nobody to cluster-admin.
 
 mod child;

@@ -1,8 +1,8 @@
 //! Kubernetes protobuf: objects of the built-in kinds between JSON values and `application/vnd.kubernetes.protobuf`.
 //!
 //! A table of facts (`table.txt`, derived by `cargo xtask codegen protobuf`) says which field number carries which JSON
-//! field; nothing here knows a kind by itself. Custom resources have no protobuf form. Entry points: [`decode`],
-//! [`encode`], [`watch_frame`].
+//! field; nothing here knows a kind by itself. Custom resources have no protobuf form. Entry points: [`decode()`],
+//! [`encode()`], [`watch_frame`].
 
 mod decode;
 mod encode;
@@ -171,7 +171,7 @@ pub fn decode(body: &[u8]) -> Result<Value, Error> {
 /// Decodes an object that has no envelope, given what it is.
 ///
 /// # Errors
-/// As [`decode`].
+/// As [`decode()`].
 pub fn decode_as(raw: &[u8], api_version: &str, kind: &str) -> Result<Value, Error> {
     let table = Table::get();
     let Some(message) = table.kind(api_version, kind) else {
@@ -225,7 +225,7 @@ pub fn encode(object: &Value) -> Result<Bytes, Error> {
     Ok(Bytes::from(out))
 }
 
-/// Frames a watch event around an object that [`encode`] made: four bytes of length, then the event.
+/// Frames a watch event around an object that [`encode()`] made: four bytes of length, then the event.
 #[must_use]
 pub fn watch_frame(event: &str, object: &[u8]) -> Bytes {
     let mut inner = Vec::with_capacity(object.len() + 8);
@@ -242,7 +242,7 @@ pub fn watch_frame(event: &str, object: &[u8]) -> Bytes {
 /// Encodes an object and frames it as a watch event of a type (`ADDED`, `BOOKMARK`, …).
 ///
 /// # Errors
-/// As [`encode`].
+/// As [`encode()`].
 pub fn encode_watch_event(event: &str, object: &Value) -> Result<Bytes, Error> {
     Ok(watch_frame(event, &encode(object)?))
 }
@@ -252,7 +252,7 @@ pub fn encode_watch_event(event: &str, object: &Value) -> Result<Bytes, Error> {
 pub struct WatchFrame<'a> {
     /// The event's type.
     pub event: &'a str,
-    /// The object, in the form that [`decode`] takes.
+    /// The object, in the form that [`decode()`] takes.
     pub object: &'a [u8],
     /// How many bytes of the stream the frame took.
     pub taken: usize,

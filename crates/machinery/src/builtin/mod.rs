@@ -1,4 +1,4 @@
-//! What Kubernetes v1.34 has built in: its resources ([`resources`]) and the types of their objects ([`schema`]).
+//! What Kubernetes v1.34 has built in: its resources ([`resources()`]) and the types of their objects ([`schema`]).
 //!
 //! Both are read out of small committed tables (`cargo xtask codegen`), resources at once, types one by one when they
 //! are first asked for. Nothing here knows what an object means.

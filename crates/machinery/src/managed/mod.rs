@@ -147,32 +147,34 @@ static NEVER_TRACKED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// The object about to be stored (`new`) with its `managedFields` brought up to date: what differs from `live` is now
-/// the writer's, by the operation Update. A client may replace `managedFields` as such, or empty them to start anew.
-pub fn update(live: &Value, new: &Value, writer: &Writer<'_>) -> Value {
-    let mut object = new.clone();
+/// The object about to be stored with its `managedFields` brought up to date: what differs from `live` is now the
+/// writer's, by the operation Update. A client may replace `managedFields` as such, or empty them to start anew.
+pub fn update(live: &Value, mut object: Value, writer: &Writer<'_>) -> Value {
     let from_live = || entries::decode(live).unwrap_or_default();
     let mut managers = if !writer.subresource.is_empty() {
         from_live()
-    } else if entries::is_reset(new) {
+    } else if entries::is_reset(&object) {
         Managers::new()
     } else {
-        match entries::decode(new) {
+        match entries::decode(&object) {
             Ok(managers) if !managers.is_empty() => managers,
             Ok(_) | Err(_) => from_live(),
         }
     };
     entries::strip(&mut object);
-    // Objects from before there were managers are not tracked until somebody applies.
-    if managers.is_empty() && !meta::uid(live).is_empty() {
-        return object;
+    if !meta::uid(live).is_empty() {
+        // Objects from before there were managers are not tracked until somebody applies.
+        if managers.is_empty() {
+            return object;
+        }
+        // The managers of `live` differ from none at all, but they are nobody's field.
+        track(live, &object, &mut managers, writer);
+    } else {
+        let mut empty = live.clone();
+        entries::strip(&mut empty);
+        add_structs(&mut empty, &object, writer.schema);
+        track(&empty, &object, &mut managers, writer);
     }
-    let mut live = live.clone();
-    entries::strip(&mut live);
-    if meta::uid(&live).is_empty() {
-        add_structs(&mut live, &object, writer.schema);
-    }
-    track(&live, &object, &mut managers, writer);
     entries::cap(&mut managers);
     entries::encode(&mut object, &managers);
     object
@@ -216,11 +218,16 @@ fn add_structs(live: &mut Value, new: &Value, schema: Option<&Schema>) {
 fn track(live: &Value, new: &Value, managers: &mut Managers, writer: &Writer<'_>) {
     entries::reconcile(managers, writer.of());
     let found = take_over(live, new, managers, None, true, writer).unwrap_or_default();
-    let taken = found
-        .modified
-        .union(&found.added)
-        .recursive_difference(writer.reset);
-    let taken = taken.difference(&NEVER_TRACKED);
+    let Comparison { modified, added, .. } = found;
+    let mut taken = if modified.is_empty() {
+        added
+    } else {
+        modified.union(&added)
+    };
+    if !writer.reset.is_empty() {
+        taken = taken.recursive_difference(writer.reset);
+    }
+    taken.subtract(&NEVER_TRACKED);
     if taken.is_empty() {
         return;
     }
@@ -254,6 +261,10 @@ fn take_over(
     writer: &Writer<'_>,
 ) -> Result<Comparison, ApplyError> {
     let found = walk::compare(live, new, writer.of());
+    if managers.keys().all(|manager| Some(manager) == but) {
+        managers.retain(|_, managed| !managed.set.is_empty());
+        return Ok(found);
+    }
     let counted = found.without(writer.reset);
     let changed = counted.modified.clone().union(&counted.added);
     let mut conflicts: BTreeMap<Manager, FieldSet> = BTreeMap::new();
@@ -278,9 +289,9 @@ fn take_over(
             continue;
         }
         if let Some(conflict) = conflicts.get(manager) {
-            managed.set = managed.set.difference(conflict);
+            managed.set.subtract(conflict);
         }
-        managed.set = managed.set.difference(&counted.removed);
+        managed.set.subtract(&counted.removed);
     }
     managers.retain(|_, managed| !managed.set.is_empty());
     Ok(found)

@@ -32,7 +32,10 @@ impl FieldSet {
             [last] => {
                 self.members.insert(last.clone());
             }
-            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+            [first, rest @ ..] => match self.children.get_mut(first) {
+                Some(below) => below.insert(rest),
+                None => self.children.entry(first.clone()).or_default().insert(rest),
+            },
         }
     }
 
@@ -58,6 +61,9 @@ impl FieldSet {
     /// Members of either.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
+        if self.is_empty() {
+            return other.clone();
+        }
         self.members.extend(other.members.iter().cloned());
         for (step, set) in &other.children {
             let mine = self.children.remove(step).unwrap_or_default();
@@ -95,6 +101,21 @@ impl FieldSet {
             }
         }
         result
+    }
+
+    /// Takes out the members of another set.
+    pub fn subtract(&mut self, other: &Self) {
+        for member in &other.members {
+            self.members.remove(member);
+        }
+        for (step, theirs) in &other.children {
+            if let Some(mine) = self.children.get_mut(step) {
+                mine.subtract(theirs);
+                if mine.is_empty() {
+                    self.children.remove(step);
+                }
+            }
+        }
     }
 
     /// Members that the other does not have and that do not lie below one of the other's members.

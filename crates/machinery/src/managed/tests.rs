@@ -63,7 +63,7 @@ impl World {
         let mut new = new;
         new["apiVersion"] = json!("apps/v1");
         new["kind"] = json!("Deployment");
-        self.object = self.with(manager, "", |live, writer| update(live, &new, writer));
+        self.object = self.with(manager, "", |live, writer| update(live, new.clone(), writer));
         self.object["metadata"]["uid"] = json!("u");
     }
 
@@ -282,7 +282,7 @@ fn status_and_spec_are_tracked_apart() {
     assert_eq!(world.fields("kubectl"), r#"{"f:spec":{".":{},"f:replicas":{}}}"#);
     let mut new = world.object.clone();
     new["status"] = json!({"ready": 1});
-    let object = world.with("controller", "status", |live, writer| update(live, &new, writer));
+    let object = world.with("controller", "status", |live, writer| update(live, new.clone(), writer));
     world.object = object;
     assert_eq!(world.fields("controller"), r#"{"f:status":{"f:ready":{}}}"#);
     assert_eq!(
@@ -373,7 +373,7 @@ fn structs_of_built_in_kinds_are_nobodys() {
         reset: &reset,
         now: now(0),
     };
-    let object = update(&empty, &new, &writer);
+    let object = update(&empty, new.clone(), &writer);
     assert_eq!(
         object["metadata"]["managedFields"][0]["fieldsV1"].to_string(),
         concat!(
