@@ -139,7 +139,9 @@ impl Authenticator {
         if let Some(front_proxy) = &self.front_proxy {
             // Only the proxy's word counts: without its certificate these headers are just a client's claim.
             let said = front_proxy.headers().take(headers);
-            if let (Some(user), true) = (said, front_proxy.vouches(peer, now)) {
+            if let Some(user) = said
+                && front_proxy.vouches(peer, now)
+            {
                 return Ok(user);
             }
         }

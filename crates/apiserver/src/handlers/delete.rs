@@ -178,23 +178,27 @@ async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Delete
             .map_err(error::of_source)?
             .ok_or_else(|| call.not_found(name))?;
         check_preconditions(call, name, &stored, options)?;
-        let object = object::parse(served, &stored.json)?;
-        let marked = mark(call, &object, options);
-        let holds = metadata::is_held(served, &marked);
+        let mut marked = None;
+        if may_be_held(&stored, options) {
+            let object = object::parse(served, &stored.json)?;
+            let held = mark(call, &object, options);
+            if metadata::is_held(served, &held) {
+                if options.dry_run {
+                    return Ok(Deleted::WouldGo(held));
+                }
+                if held == object {
+                    return Ok(Deleted::Going(stored));
+                }
+                marked = Some(held);
+            }
+        }
         if options.dry_run {
-            return Ok(if holds {
-                Deleted::WouldGo(marked)
-            } else {
-                Deleted::Gone(stored)
-            });
+            return Ok(Deleted::Gone(stored));
         }
-        if holds && marked == object {
-            return Ok(Deleted::Going(stored));
-        }
-        let change = if holds {
-            Change::Put(object::draft(served, &super::update::to_storage(served, &marked)))
-        } else {
-            Change::Delete
+        let holds = marked.is_some();
+        let change = match marked {
+            Some(marked) => Change::Put(object::draft(served, &super::update::to_storage(served, &marked))),
+            None => Change::Delete,
         };
         let write = Write {
             key: key.clone(),
@@ -209,6 +213,15 @@ async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Delete
         }
     }
     Err(ApiError::internal("the object changes too fast"))
+}
+
+/// Whether an object must be read to know if something holds it: most name no finalizers at all.
+fn may_be_held(stored: &Object, options: &Options) -> bool {
+    let adds_one = match options.propagation {
+        Some(Propagation::Foreground | Propagation::Orphan) => true,
+        Some(Propagation::Background) | None => false,
+    };
+    adds_one || memchr::memmem::find(&stored.json, b"\"finalizers\":").is_some()
 }
 
 fn check_preconditions(

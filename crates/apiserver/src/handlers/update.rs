@@ -390,7 +390,7 @@ pub(super) fn track(call: &Call<'_>, old: Option<&Value>, new: &mut Value, part:
     let reset = reset_fields(&call.served, part);
     let writer = writer(call, &manager, &reset);
     let empty = json!({"apiVersion": new["apiVersion"], "kind": new["kind"], "metadata": {}});
-    *new = managed::update(old.unwrap_or(&empty), new, &writer);
+    *new = managed::update(old.unwrap_or(&empty), std::mem::take(new), &writer);
 }
 
 /// An object in the version in which it is stored.

@@ -282,7 +282,9 @@ fn status_and_spec_are_tracked_apart() {
     assert_eq!(world.fields("kubectl"), r#"{"f:spec":{".":{},"f:replicas":{}}}"#);
     let mut new = world.object.clone();
     new["status"] = json!({"ready": 1});
-    let object = world.with("controller", "status", |live, writer| update(live, new.clone(), writer));
+    let object = world.with("controller", "status", |live, writer| {
+        update(live, new.clone(), writer)
+    });
     world.object = object;
     assert_eq!(world.fields("controller"), r#"{"f:status":{"f:ready":{}}}"#);
     assert_eq!(
