@@ -70,7 +70,6 @@ async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
         phases::run(&server, &mut report)
             .await
             .with_context(|| format!("measuring {kind:?}"))?;
-        server.stop()?;
     }
     report.print();
     Ok(())

@@ -111,16 +111,19 @@ impl Server {
         }
         Ok(sum_kib / 1_024.0)
     }
+}
 
-    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+impl Drop for Server {
+    fn drop(&mut self) {
         for child in &mut self.processes {
-            child.kill()?;
-            child.wait()?;
+            // It may have ended by itself.
+            child.kill().ok();
+            child.wait().ok();
         }
         if self.kind == Kind::Kubernetes {
-            script(&self.realkube, "down")?;
+            // The next run begins with the same.
+            script(&self.realkube, "down").ok();
         }
-        Ok(())
     }
 }
 
