@@ -77,10 +77,6 @@ async fn start(
     let begin = Instant::now();
     let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
     let parent = Plane::start("tombolo", folder.root(), config.listen, env, None, tasks).await?;
-    data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig).map_err(|source| Error::Folder {
-        path: folder.root().to_owned(),
-        source,
-    })?;
     say(format!(
         "{:>8}  control plane ready at {}",
         shown(begin.elapsed()),
@@ -89,6 +85,11 @@ async fn start(
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
     let hub = parent::start_roles(&parent, env, tasks);
+    // Not before: whoever finds it finds everything behind it.
+    data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig).map_err(|source| Error::Folder {
+        path: folder.root().to_owned(),
+        source,
+    })?;
     let (made, changed) = (prepared.created, prepared.changed);
     say(format!(
         "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
