@@ -4,6 +4,3 @@
 pub mod fuzz;
 pub mod protobuf;
 pub mod yaml;
-
-#[cfg(test)]
-mod fuzz_replay;

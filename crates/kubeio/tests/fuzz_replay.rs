@@ -1,53 +1,23 @@
-//! Replays the committed corpus, and mutations of it from a fixed seed.
+//! The fuzz bodies over their committed corpora, whole and mutated.
 
-use std::path::Path;
+use testkit::replay;
 
-const MUTATIONS: usize = 3_000;
-
-fn replay(name: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(name);
-    let mut corpus: Vec<_> = std::fs::read_dir(folder)
-        .expect("a corpus")
-        .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a file"))
-        .collect();
-    corpus.sort();
-    assert!(!corpus.is_empty());
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state % below.max(1) as u64).expect("below a usize")
-    };
-    for sample in &corpus {
-        body(sample);
-    }
-    for _ in 0..MUTATIONS {
-        let mut bytes = corpus[random(corpus.len())].clone();
-        for _ in 0..=random(4) {
-            let at = random(bytes.len());
-            match random(4) {
-                0 => bytes[at] = u8::try_from(random(256)).expect("a byte"),
-                1 => bytes.truncate(at.max(1)),
-                2 => bytes.insert(at, b"{}[]\",:\n0"[random(9)]),
-                _ => {
-                    let copy = bytes[at..].to_vec();
-                    bytes.extend(copy);
-                }
-            }
-        }
-        body(&bytes);
-    }
-}
+const ROUNDS: usize = 3_000;
 
 #[test]
 fn watch_streams() {
-    replay("watch", kubeio::fuzz::fuzz_watch);
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/watch"),
+        ROUNDS,
+        kubeio::fuzz::fuzz_watch,
+    );
 }
 
 #[test]
 fn discovery() {
-    replay("discovery", kubeio::fuzz::fuzz_discovery);
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/discovery"),
+        ROUNDS,
+        kubeio::fuzz::fuzz_discovery,
+    );
 }
