@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::cluster::{Cluster, Death};
 use super::door::Moment;
-use super::fleet::{Fleet, MEMBERS};
+use super::fleet::{Fleet, MEMBERS, Member};
+use super::link::Link;
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,28 +209,12 @@ impl Fault {
             Self::Partition { member, lasts } => {
                 let member = &fleet.members[member];
                 tell(member.cluster.name());
-                for link in [&member.requests, &member.tunnel] {
-                    link.refuse();
-                }
-                tokio::time::sleep(lasts).await;
-                for link in [&member.requests, &member.tunnel] {
-                    link.mend();
-                }
-                fleet
-                    .trace
-                    .line(member.cluster.name(), "reaches the parent again");
+                cut_off(fleet, member, Link::refuse, lasts).await;
             }
             Self::Silence { member, lasts } => {
                 let member = &fleet.members[member];
                 tell(member.cluster.name());
-                for link in [&member.requests, &member.tunnel] {
-                    link.silence();
-                }
-                tokio::time::sleep(lasts).await;
-                for link in [&member.requests, &member.tunnel] {
-                    link.mend();
-                }
-                fleet.trace.line(member.cluster.name(), "is heard again");
+                cut_off(fleet, member, Link::silence, lasts).await;
             }
             Self::LoseAnswers {
                 member,
@@ -293,33 +278,47 @@ impl Fault {
             }
             Self::DeleteInMember { member } => {
                 let cluster = &fleet.members[member].cluster;
-                let client = cluster.administrator();
-                let options = kubeio::DeleteOptions::background();
-                let deployments = &api::kubernetes::DEPLOYMENTS;
                 fleet.trace.excuse(cluster.name());
-                if client
-                    .delete(deployments, Some("web"), "nginx", &options)
-                    .await
-                    .is_ok()
-                {
+                if delete_by_hand(cluster).await.is_ok() {
                     tell(cluster.name());
                 }
             }
             Self::ScaleInMember { member } => {
                 let cluster = &fleet.members[member].cluster;
-                let client = cluster.administrator();
-                let patch = json!({"spec": {"replicas": 5}});
-                let deployments = &api::kubernetes::DEPLOYMENTS;
-                if client
-                    .patch(deployments, Some("web"), "nginx", None, Patch::Merge, &patch)
-                    .await
-                    .is_ok()
-                {
+                if scale_by_hand(cluster).await.is_ok() {
                     tell(cluster.name());
                 }
             }
         }
     }
+}
+
+/// Takes a member away from the parent for a while.
+async fn cut_off(fleet: &Fleet, member: &Member, cut: fn(&Link), lasts: Duration) {
+    let links = [&member.requests, &member.tunnel];
+    links.into_iter().for_each(cut);
+    tokio::time::sleep(lasts).await;
+    links.into_iter().for_each(Link::mend);
+    fleet
+        .trace
+        .line(member.cluster.name(), "reaches the parent again");
+}
+
+async fn delete_by_hand(cluster: &Cluster) -> Result<(), kubeio::Error> {
+    let options = kubeio::DeleteOptions::background();
+    let client = cluster.administrator();
+    client
+        .delete(&api::kubernetes::DEPLOYMENTS, Some("web"), "nginx", &options)
+        .await
+}
+
+async fn scale_by_hand(cluster: &Cluster) -> Result<(), kubeio::Error> {
+    let (client, patch) = (cluster.administrator(), json!({"spec": {"replicas": 5}}));
+    let deployments = &api::kubernetes::DEPLOYMENTS;
+    client
+        .patch(deployments, Some("web"), "nginx", None, Patch::Merge, &patch)
+        .await
+        .map(drop)
 }
 
 async fn crash(

@@ -430,6 +430,28 @@ impl Run<'_> {
                 ),
             );
         }
+        for cluster in &managed {
+            if let Err(problem) = self.reach_through_the_hub(cluster).await {
+                missing.push(format!(
+                    "{} is not reached through the hub: {problem}",
+                    meta::name(cluster)
+                ));
+            }
+        }
+        missing.extend(self.lacks_in_members(replicas).await?);
+        missing.extend(self.twins().await?);
+        missing.extend(self.strays().await?);
+        Ok(missing)
+    }
+
+    /// What the members lack of the application.
+    async fn lacks_in_members(&self, replicas: i64) -> Result<Vec<String>, Error> {
+        let mut missing = Vec::new();
+        let mut lacks = |holds: bool, what: String| {
+            if !holds {
+                missing.push(what);
+            }
+        };
         for member in &self.fleet.members {
             let (name, client) = (member.cluster.name(), member.cluster.administrator());
             for object in templates(replicas) {
@@ -463,7 +485,17 @@ impl Run<'_> {
                 }
             }
         }
-        // Whatever was tried twice must not be there twice.
+        Ok(missing)
+    }
+
+    /// Whatever was tried twice must not be there twice.
+    async fn twins(&self) -> Result<Vec<String>, Error> {
+        let mut missing = Vec::new();
+        let mut lacks = |holds: bool, what: String| {
+            if !holds {
+                missing.push(what);
+            }
+        };
         for (resource, wanted) in [
             (&clusters::REGISTRATION_REQUESTS, MEMBERS),
             (&apps::BASES, MEMBERS),
@@ -484,15 +516,6 @@ impl Run<'_> {
             dedicated == MEMBERS,
             format!("{dedicated} dedicated namespaces instead of {MEMBERS}"),
         );
-        for cluster in &managed {
-            if let Err(problem) = self.reach_through_the_hub(cluster).await {
-                missing.push(format!(
-                    "{} is not reached through the hub: {problem}",
-                    meta::name(cluster)
-                ));
-            }
-        }
-        missing.extend(self.strays().await?);
         Ok(missing)
     }
 
