@@ -10,7 +10,7 @@ use crate::divide;
 use crate::model::{Cluster, ClusterKey, Inventory, Strategy, Subscription, selects};
 use crate::sampling;
 use crate::score;
-use crate::taints;
+use crate::taints::{self, Taint};
 
 /// Everything one decision may look at.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +142,8 @@ pub enum Verdict {
         total: i64,
         /// Whether it was taken.
         chosen: bool,
+        /// The taint that would keep the Subscription off if it were not there already: kept although not ready.
+        kept_despite: Option<Taint>,
     },
 }
 
@@ -252,7 +254,10 @@ fn kept(snapshot: &Snapshot<'_>) -> Option<Binding> {
 }
 
 /// The candidates that every filter lets pass, in the order of their keys.
-fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdict>) -> Vec<&'a Cluster> {
+fn filter<'a>(
+    snapshot: &Snapshot<'a>,
+    verdicts: &mut BTreeMap<ClusterKey, Verdict>,
+) -> Vec<Candidate<'a>> {
     let subscription = snapshot.subscription;
     let mut candidates = Vec::new();
     for (key, cluster) in snapshot.clusters {
@@ -276,40 +281,77 @@ fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdi
             verdicts.insert(cluster.key.clone(), Verdict::Unsampled);
             continue;
         }
-        match reject(snapshot.profile, subscription, cluster) {
-            Some(verdict) => {
+        match examine(snapshot.profile, subscription, cluster) {
+            Ok(candidate) => feasible.push(candidate),
+            Err(verdict) => {
                 verdicts.insert(cluster.key.clone(), verdict);
             }
-            None => feasible.push(cluster),
         }
     }
-    feasible.sort_by(|a, b| a.key.cmp(&b.key));
+    feasible.sort_by(|a, b| a.cluster.key.cmp(&b.cluster.key));
     feasible
 }
 
-/// The first filter's no.
-fn reject(profile: &Profile, subscription: &Subscription, cluster: &Cluster) -> Option<Verdict> {
-    profile
-        .enabled(Point::Filter)
-        .find_map(|enabled| match enabled.plugin {
+/// A cluster that every filter let pass.
+#[derive(Debug, Clone, Copy)]
+struct Candidate<'a> {
+    cluster: &'a Cluster,
+    /// See [`Verdict::Feasible`].
+    kept_despite: Option<&'a Taint>,
+}
+
+/// Asks the filters; the first no counts.
+fn examine<'a>(
+    profile: &Profile,
+    subscription: &Subscription,
+    cluster: &'a Cluster,
+) -> Result<Candidate<'a>, Verdict> {
+    let mut candidate = Candidate {
+        cluster,
+        kept_despite: None,
+    };
+    for enabled in profile.enabled(Point::Filter) {
+        match enabled.plugin {
             Plugin::TaintToleration => {
-                let taint = taints::untolerated(&cluster.taints, &subscription.tolerations)?;
-                let reason = format!("cluster(s) had taint {taint}, that the subscription didn't tolerate");
-                Some(Verdict::Rejected {
-                    plugin: enabled.plugin,
-                    reason,
-                })
+                candidate.kept_despite =
+                    pass_taints(subscription, cluster).map_err(|taint| Verdict::Rejected {
+                        plugin: enabled.plugin,
+                        reason: format!(
+                            "cluster(s) had taint {taint}, that the subscription didn't tolerate"
+                        ),
+                    })?;
             }
-            Plugin::Predictor | Plugin::StaticAssigner | Plugin::DynamicAssigner | Plugin::DefaultBinder => {
-                None
-            }
-        })
+            Plugin::Predictor | Plugin::StaticAssigner | Plugin::DynamicAssigner | Plugin::DefaultBinder => {}
+        }
+    }
+    Ok(candidate)
+}
+
+/// The taint that keeps a Subscription off, or else the one in spite of which it stays where it is: a cluster that was
+/// silent for a while would lose all its workloads, with nothing gained elsewhere, for replication has no elsewhere.
+fn pass_taints<'a>(
+    subscription: &Subscription,
+    cluster: &'a Cluster,
+) -> Result<Option<&'a Taint>, &'a Taint> {
+    let stays =
+        subscription.strategy == Strategy::Replication && subscription.bound.clusters.contains(&cluster.key);
+    let mut despite = None;
+    for taint in &cluster.taints {
+        if !taints::keeps_off(taint, &subscription.tolerations) {
+            continue;
+        }
+        if !(stays && taint.means_not_ready()) {
+            return Err(taint);
+        }
+        despite = Some(taint);
+    }
+    Ok(despite)
 }
 
 /// The feasible clusters, best first; equal ones in the order of their keys.
 fn rank<'a>(
     snapshot: &Snapshot<'_>,
-    feasible: &[&'a Cluster],
+    feasible: &[Candidate<'a>],
     verdicts: &mut BTreeMap<ClusterKey, Verdict>,
 ) -> Vec<&'a Cluster> {
     let tolerations = &snapshot.subscription.tolerations;
@@ -319,7 +361,7 @@ fn rank<'a>(
             Plugin::TaintToleration => {
                 let raw: Vec<i64> = feasible
                     .iter()
-                    .map(|cluster| taints::unwelcome(&cluster.taints, tolerations))
+                    .map(|candidate| taints::unwelcome(&candidate.cluster.taints, tolerations))
                     .collect();
                 score::normalize_reversed(&raw)
             }
@@ -336,7 +378,8 @@ fn rank<'a>(
         }
     }
     let mut ranked: Vec<(i64, &Cluster)> = Vec::new();
-    for (cluster, scores) in feasible.iter().zip(scores) {
+    for (candidate, scores) in feasible.iter().zip(scores) {
+        let cluster = candidate.cluster;
         let total = scores
             .iter()
             .map(|score| score.score.saturating_mul(score.weight))
@@ -348,6 +391,7 @@ fn rank<'a>(
                 scores,
                 total,
                 chosen: false,
+                kept_despite: candidate.kept_despite.cloned(),
             },
         );
     }

@@ -57,6 +57,91 @@ fn bound(spec: Value, clusters: &[&str]) -> String {
     }
 }
 
+/// The controllers' own taint.
+const SILENT: &str = "!clusters.clusternet.io/unschedulable=ClusterStatusUnknown:NoSchedule";
+
+/// What replication to the clusters of a label decides, given where it is bound now: the clusters, then those of them
+/// that are kept although not ready.
+fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
+    let bound: Vec<String> = now.iter().map(|name| format!("ns-{name}/{name}")).collect();
+    let subscription = Subscription::from_value(&json!({
+        "spec": {"subscribers": [{"clusterAffinity": selector("a=1")}]}, "status": {"bindingClusters": bound},
+    }))
+    .unwrap();
+    let clusters = clusters.iter().map(|text| cluster(text)).collect();
+    let config = Config::default();
+    let placement = place(&Snapshot {
+        subscription: &subscription,
+        clusters: &clusters,
+        inventory: None,
+        profile: config.profile("default").unwrap(),
+        percentage_to_score: 0,
+        start: 0,
+    });
+    let names = |keys: Vec<&ClusterKey>| {
+        let names: Vec<&str> = keys.into_iter().map(|key| key.name.as_str()).collect();
+        names.join(" ")
+    };
+    let kept = placement.verdicts.iter().filter(|(_, verdict)| {
+        matches!(verdict, Verdict::Feasible { kept_despite: Some(taint), .. } if taint.means_not_ready())
+    });
+    let kept = names(kept.map(|(key, _)| key).collect());
+    match &placement.decision {
+        Decision::Bind(binding) => (names(binding.clusters().iter().collect()), kept),
+        other => (format!("{other:?}"), kept),
+    }
+}
+
+#[test]
+fn an_outage_takes_nothing_away_and_brings_nothing_new() {
+    let (silent, user) = (format!("m1 a=1 {SILENT}"), "!k=v:NoSchedule");
+    let also_users = format!("{silent} {user}");
+    let users_evict = format!("{silent} !k=v:NoExecute");
+    let meant_no_more = format!("m1 a=2 {SILENT}");
+    let same_key = "m1 a=1 !clusters.clusternet.io/unschedulable=x:NoExecute";
+    type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], (&'a str, &'a str));
+    let table: [Row<'_>; 8] = [
+        ("bound stays", &["m1", "m2"], &[&silent, "m2 a=1"], ("m1 m2", "m1")),
+        ("all silent", &["m1"], &[&silent], ("m1", "m1")),
+        ("a new one waits", &["m2"], &[&silent, "m2 a=1"], ("m2", "")),
+        ("a user's taint", &["m1", "m2"], &[&also_users, "m2 a=1"], ("m2", "")),
+        ("a user's eviction", &["m1", "m2"], &[&users_evict, "m2 a=1"], ("m2", "")),
+        ("the key with NoExecute", &["m1", "m2"], &[same_key, "m2 a=1"], ("m2", "")),
+        ("meant no more", &["m1", "m2"], &[&meant_no_more, "m2 a=1"], ("m2", "")),
+        ("ready again", &["m1"], &["m1 a=1"], ("m1", "")),
+    ];
+    for (row, now, clusters, expected) in table {
+        let (bound, kept) = replicated(now, clusters);
+        assert_eq!((bound.as_str(), kept.as_str()), expected, "{row}");
+    }
+}
+
+#[test]
+fn dividing_moves_replicas_away_from_an_outage() {
+    let feeds = json!([{"kind": "D", "apiVersion": "v1", "name": "x", "desiredReplicas": 6}]);
+    let subscription = Subscription::from_value(&json!({
+        "spec": {"schedulingStrategy": "Dividing", "feeds": feeds,
+            "subscribers": [{"clusterAffinity": selector("a=1"), "weight": 1}]},
+        "status": {"bindingClusters": ["ns-m1/m1", "ns-m2/m2"]},
+    }))
+    .unwrap();
+    let config = Config::default();
+    let silent = format!("m1 a=1 {SILENT}");
+    let placement = place(&Snapshot {
+        subscription: &subscription,
+        clusters: &[silent.as_str(), "m2 a=1"].map(cluster).into(),
+        inventory: Some(&Inventory::from_value(&json!({"spec": {"feeds": feeds}}))),
+        profile: config.profile("default").unwrap(),
+        percentage_to_score: 0,
+        start: 0,
+    });
+    let Decision::Bind(binding) = placement.decision else {
+        panic!("nothing fits")
+    };
+    assert_eq!(binding.clusters(), [ClusterKey::new("ns-m2", "m2")]);
+    assert_eq!(binding.replicas()["v1/D/x"], [6]);
+}
+
 fn selector(label: &str) -> Value {
     let (key, value) = label.split_once('=').unwrap();
     json!({"matchLabels": {key: value}})

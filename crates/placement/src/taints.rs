@@ -31,6 +31,12 @@ impl Taint {
     fn repels(&self) -> bool {
         matches!(self.effect.as_str(), "NoSchedule" | "NoExecute")
     }
+
+    /// Whether it is the one that the controllers put on a cluster that is not ready, and take off again: it keeps new
+    /// work away, and says nothing about what is there.
+    pub fn means_not_ready(&self) -> bool {
+        self.key == api::reasons::TAINT_UNSCHEDULABLE && self.effect == "NoSchedule"
+    }
 }
 
 impl fmt::Display for Taint {
@@ -77,12 +83,9 @@ impl Toleration {
     }
 }
 
-/// The first taint that keeps a Subscription with these tolerations off the cluster.
-pub fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
-    taints
-        .iter()
-        .filter(|taint| taint.repels())
-        .find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+/// Whether a taint keeps a Subscription with these tolerations off its cluster.
+pub fn keeps_off(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    taint.repels() && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
 }
 
 /// How many `PreferNoSchedule` taints nobody tolerates: the raw, reversed score.
@@ -134,7 +137,22 @@ mod tests {
     fn filter(tolerations: &[&str], taints: &[&str]) -> Option<String> {
         let taints: Vec<Taint> = taints.iter().map(|text| taint(text)).collect();
         let tolerations: Vec<Toleration> = tolerations.iter().map(|text| toleration(text)).collect();
-        untolerated(&taints, &tolerations).map(ToString::to_string)
+        let first = taints.iter().find(|taint| keeps_off(taint, &tolerations));
+        first.map(ToString::to_string)
+    }
+
+    #[test]
+    fn knows_the_taint_of_clusters_that_are_not_ready() {
+        for (text, expected) in [
+            (
+                "clusters.clusternet.io/unschedulable=ClusterStatusUnknown:NoSchedule",
+                true,
+            ),
+            ("clusters.clusternet.io/unschedulable=mine:NoExecute", false),
+            ("dedicated=user1:NoSchedule", false),
+        ] {
+            assert_eq!(taint(text).means_not_ready(), expected, "{text}");
+        }
     }
 
     #[test]

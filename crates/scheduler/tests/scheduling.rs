@@ -174,6 +174,29 @@ async fn binds_and_follows_the_clusters() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outage_unbinds_nothing() {
+    let parent = Parent::start().await;
+    parent.cluster("a", "1").await;
+    parent.subscribe("1").await;
+    parent.await_bound(&["ns-a/a"]).await;
+    let silent = json!({"key": api::reasons::TAINT_UNSCHEDULABLE, "value": "ClusterStatusUnknown", "effect": "NoSchedule"});
+    parent.change("a", &json!({"spec": {"taints": [silent]}})).await;
+    // The next decision sees both: the taint of `a` and a cluster to compare with.
+    parent.cluster("b", "1").await;
+    parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
+    let own = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
+    parent.change("a", &json!({"spec": {"taints": [silent, own]}})).await;
+    parent.await_bound(&["ns-b/b"]).await;
+    // What a user took away does not come back before the cluster is ready.
+    parent.change("a", &json!({"spec": {"taints": [silent]}})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    parent.await_bound(&["ns-b/b"]).await;
+    parent.change("a", &json!({"spec": {"taints": []}})).await;
+    parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn keeps_the_last_binding_when_nothing_fits_and_says_so() {
     let parent = Parent::start().await;
     parent.cluster("a", "1").await;
