@@ -4,7 +4,7 @@
 use machinery::{ApiError, Cause, Reason};
 use serde_json::{Map, Value, json};
 
-use crate::authn::Gate;
+use crate::authn::{self, Gate};
 use crate::authz::{Attributes, Authorizer, Rule, RuleKind, Verdict};
 use crate::handlers::timestamp;
 use crate::user::UserInfo;
@@ -248,6 +248,8 @@ async fn token(gate: &Gate, object: &Value) -> Result<Value, ApiError> {
         Ok(found) => {
             json!({"authenticated": true, "user": show_user(&found.user), "audiences": found.audiences})
         }
+        // "No" would make whoever asks refuse a token that may be good.
+        Err(refusal) if refusal.is_open() => return Err(authn::undecided()),
         Err(refusal) => json!({"authenticated": false, "user": {}, "error": refusal.to_string()}),
     };
     Ok(answered(AUTHENTICATION, KIND, object, status))

@@ -51,7 +51,8 @@ pub enum Anonymous {
     Refused,
 }
 
-/// Why a credential was not accepted. For logs and TokenReviews: the client itself learns nothing but 401.
+/// Why a credential was not accepted. For logs and TokenReviews: the client itself learns nothing but 401, or 503 if
+/// nobody can tell at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]
@@ -64,6 +65,16 @@ pub(crate) enum Refusal {
     Certificate(String),
     #[error("the object store does not answer: {0}")]
     Source(String),
+}
+
+impl Refusal {
+    /// Whether the credential may be good all the same: it could not be looked up.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Source(_) => true,
+            Self::Token(_) | Self::UnknownToken | Self::Bootstrap(_) | Self::Certificate(_) => false,
+        }
+    }
 }
 
 /// Finds out who requests are from.
@@ -119,15 +130,19 @@ impl Authenticator {
     /// Who a request is from. Takes the credentials out of its headers, so that nothing behind can leak them.
     ///
     /// # Errors
-    /// 401, whatever was wrong.
+    /// 401, whatever was wrong; 503 if the source could not be read, since whoever gets 401 throws its credential away.
     pub async fn authenticate(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<UserInfo, ApiError> {
         match self.find_out(peer, headers).await {
             Ok(user) => Ok(user),
             Err(refusals) => {
-                for refusal in refusals {
+                for refusal in &refusals {
                     tracing::debug!(error = %refusal, "a credential was refused");
                 }
-                Err(unauthorized())
+                Err(if refusals.iter().any(Refusal::is_open) {
+                    undecided()
+                } else {
+                    unauthorized()
+                })
             }
         }
     }
@@ -167,6 +182,14 @@ impl Authenticator {
 /// 401 as Kubernetes words it.
 pub(crate) fn unauthorized() -> ApiError {
     ApiError::new(Reason::Unauthorized, "Unauthorized")
+}
+
+/// 503: whose a credential is cannot be found out now. Says nothing about the credential.
+pub(crate) fn undecided() -> ApiError {
+    ApiError::new(
+        Reason::ServiceUnavailable,
+        "credentials cannot be checked, the object store does not answer",
+    )
 }
 
 /// The sub-protocol by which browsers, which cannot set headers on WebSockets, send a token.

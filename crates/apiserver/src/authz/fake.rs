@@ -18,6 +18,7 @@ struct State {
     objects: BTreeMap<Key, Arc<Object>>,
     log: Vec<Arc<Event>>,
     oldest: usize,
+    closed: bool,
 }
 
 /// See the module.
@@ -60,6 +61,11 @@ impl FakeSource {
     pub(crate) fn remove(&self, resource: &str, namespace: &str, name: &str) {
         let key = Key::new(&Resource::from(resource), namespace, name);
         self.apply(key, Expect::Present, Change::Delete).unwrap();
+    }
+
+    /// From now on nothing can be read, as when a store's disk has failed.
+    pub(crate) fn close(&self) {
+        self.state.lock().unwrap().closed = true;
     }
 
     /// Forgets all events so far: watches behind now are told to list again.
@@ -135,8 +141,13 @@ impl ObjectSource for FakeSource {
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Arc<Object>>, Error>> {
-        let found = self.state.lock().unwrap().objects.get(key).cloned();
-        Box::pin(async move { Ok(found) })
+        let state = self.state.lock().unwrap();
+        let found = if state.closed {
+            Err(Error::Closed("its disk failed".to_owned()))
+        } else {
+            Ok(state.objects.get(key).cloned())
+        };
+        Box::pin(async move { found })
     }
 
     fn list<'a>(&'a self, request: &'a ListRequest<'a>) -> BoxFuture<'a, Result<Page, Error>> {
