@@ -6,7 +6,7 @@ use kubeio::{Client, DeleteOptions, Mapper, ObjectKey, Patch};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
-use super::outcome::{Observed, Problem};
+use super::outcome::{Observed, Problem, Sight};
 use super::plan::{self, Desired, ObjectId, Step};
 use super::watches::Watches;
 
@@ -43,22 +43,25 @@ impl Applier {
         desired: &Desired,
         is_there: IsThere<'_>,
     ) -> (Observed, Option<Problem>) {
-        let mut observed = Observed {
-            id: desired.id.clone(),
-            live: None,
-        };
-        let resource = match self.resource(&desired.id).await {
+        let id = desired.id.clone();
+        let resource = match self.resource(&id).await {
             Ok(resource) => resource,
-            Err(problem) => return (observed, Some(problem)),
+            Err(problem) => {
+                let sight = if matches!(problem, Problem::NoSuchKind(_)) {
+                    Sight::NotOurs
+                } else {
+                    Sight::Unknown
+                };
+                return (Observed { id, sight }, Some(problem));
+            }
         };
         // A watch may lag, so what it does not show may be there all the same: creating finds out.
         let known = self.watches.get(&desired.id);
         let seen = known.flatten();
-        let (live, problem) = self
+        let (sight, problem) = self
             .bring(desired, &resource, seen.as_deref().cloned(), is_there)
             .await;
-        observed.live = live;
-        (observed, problem)
+        (Observed { id, sight }, problem)
     }
 
     async fn bring(
@@ -67,17 +70,18 @@ impl Applier {
         resource: &ApiResource,
         mut live: Option<Value>,
         is_there: IsThere<'_>,
-    ) -> (Option<Value>, Option<Problem>) {
+    ) -> (Sight, Option<Problem>) {
         let Desired { id, object } = desired;
         let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
+        let sight_of = |live: Value| Sight::of(live, plan::owner(object).as_ref());
         let problem = |verb, error: &kubeio::Error| Some(Problem::from_error(id, verb, resource, error));
         if live.is_none() {
             match self.child.create(resource, namespace, object).await {
-                Ok(made) => return (Some(made), None),
+                Ok(made) => return (Sight::Ours(made), None),
                 Err(error) if error.is_already_exists() => {
                     match self.child.get(resource, namespace, name).await {
                         Ok(found) => live = Some(found),
-                        Err(error) => return (None, problem("get", &error)),
+                        Err(error) => return (Sight::Unknown, problem("get", &error)),
                     }
                 }
                 Err(error) => {
@@ -85,16 +89,27 @@ impl Applier {
                         // Its namespace is missing, or its kind went: then discovery says so next time.
                         self.mapper.forget(&id.kind);
                     }
-                    return (None, problem("create", &error));
+                    // What may not be made may be there all the same.
+                    let sight = if error.api().is_none() {
+                        Sight::Unknown
+                    } else {
+                        match self.child.get_opt(resource, namespace, name).await {
+                            Ok(found) => found.map_or(Sight::NotOurs, sight_of),
+                            Err(_) => Sight::Unknown,
+                        }
+                    };
+                    return (sight, problem("create", &error));
                 }
             }
         }
-        let (patch, body) = match plan::step(desired, live.as_ref(), is_there) {
-            Step::Create | Step::Nothing => return (live, None),
-            Step::Wait => return (live, Some(Problem::Terminating(id.clone()))),
+        let step = plan::step(desired, live.as_ref(), is_there);
+        let sight = live.map_or(Sight::NotOurs, sight_of);
+        let (patch, body) = match step {
+            Step::Create | Step::Nothing => return (sight, None),
+            Step::Wait => return (sight, Some(Problem::Terminating(id.clone()))),
             Step::Refuse(other) => {
                 let id = id.clone();
-                return (live, Some(Problem::OwnedByAnother { id, other }));
+                return (sight, Some(Problem::OwnedByAnother { id, other }));
             }
             Step::Strategic(body) => (Patch::Strategic, body),
             Step::Merge(body) => (Patch::Merge, body),
@@ -105,10 +120,10 @@ impl Applier {
             .patch(resource, namespace, name, None, patch, &body)
             .await
         {
-            Ok(changed) => (Some(changed), None),
+            Ok(changed) => (Sight::Ours(changed), None),
             // It went meanwhile: its deletion is an event, and the next pass makes it again.
-            Err(error) if error.is_not_found() => (None, Some(Problem::Terminating(id.clone()))),
-            Err(error) => (live, problem("patch", &error)),
+            Err(error) if error.is_not_found() => (Sight::NotOurs, Some(Problem::Terminating(id.clone()))),
+            Err(error) => (sight, problem("patch", &error)),
         }
     }
 

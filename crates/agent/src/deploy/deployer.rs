@@ -17,7 +17,7 @@ use machinery::{ApiResource, Gvk, meta};
 use serde_json::{Value, json};
 
 use super::apply::Applier;
-use super::outcome::{self, Observed, Problem, Verdict};
+use super::outcome::{self, Observed, Problem, Sight, Verdict};
 use super::plan::{self, Desired, Duty, ObjectId, Wave};
 use super::watches::Watches;
 use crate::error::chain;
@@ -174,8 +174,11 @@ impl Deployer {
             mut observed,
             resources,
         } = self.apply_all(&wanted, &mut problems).await;
-        let left = self.remove_all(key, &leftovers, &mut problems).await;
-        for gone in leftovers.iter().filter(|id| !left.contains(id)) {
+        let left = self.remove_all(key, description, &leftovers, &mut problems).await;
+        for gone in leftovers
+            .iter()
+            .filter(|id| !left.iter().any(|left| left.id == **id))
+        {
             let note = format!("{gone} is wanted no longer and gone");
             self.recorder.record(
                 description,
@@ -185,13 +188,13 @@ impl Deployer {
             );
         }
         let removing = !left.is_empty();
-        observed.extend(left.into_iter().map(|id| Observed { id, live: None }));
+        observed.extend(left);
         if self.parts.recovery {
             self.applier.watches.set(key, &resources);
         }
         let verdict = Verdict::Done(&problems);
-        self.report(key, description, verdict, outcome::manifest_statuses(&observed))
-            .await?;
+        let manifests = outcome::manifest_statuses(&observed, description);
+        self.report(key, description, verdict, manifests).await?;
         self.tell(key, description, &problems);
         Ok(if !problems.is_empty() {
             Outcome::Retry
@@ -273,7 +276,7 @@ impl Deployer {
             .map(|desired| {
                 results.remove(&desired.id).unwrap_or_else(|| Observed {
                     id: desired.id.clone(),
-                    live: None,
+                    sight: Sight::Unknown,
                 })
             })
             .collect();
@@ -294,34 +297,44 @@ impl Deployer {
         })
     }
 
-    /// Removes objects of the Description in order; answers those that are still there.
+    /// Removes objects of the Description in order; answers those that are still there. One that may not be looked at
+    /// is still there only if it was seen before: what was never applied keeps nobody waiting.
     async fn remove_all(
         &self,
         key: &ObjectKey,
+        description: &Value,
         ids: &[ObjectId],
         problems: &mut Vec<Problem>,
-    ) -> Vec<ObjectId> {
+    ) -> Vec<Observed> {
+        let in_sight = self.applier.watches.owned(key);
+        let was_applied = |id: &ObjectId| {
+            outcome::last_seen(description, id).is_some()
+                || in_sight.iter().any(|other| other.is_same_object(id))
+        };
         let mut left = BTreeMap::new();
         for id in ids {
             match self.applier.owned(id, key).await {
                 Ok(None) => {}
                 Ok(Some(live)) => {
-                    left.insert(id.clone(), live);
+                    left.insert(id.clone(), Sight::Ours(live));
                 }
+                Err(Problem::Forbidden { .. }) if !was_applied(id) => {}
                 Err(problem) => {
-                    left.insert(id.clone(), Value::Null);
+                    left.insert(id.clone(), Sight::Unknown);
                     problems.push(problem);
                 }
             }
         }
         for id in plan::removable(&left) {
-            if let Some(live) = left.get(id).filter(|live| live.is_object())
+            if let Some(Sight::Ours(live)) = left.get(id)
                 && let Err(problem) = self.applier.remove(id, live).await
             {
                 problems.push(problem);
             }
         }
-        left.into_keys().collect()
+        left.into_iter()
+            .map(|(id, sight)| Observed { id, sight })
+            .collect()
     }
 
     /// Follows the deletion of a Description to its end, then lets it go.
@@ -337,10 +350,11 @@ impl Deployer {
             }
         }
         let mut problems = Vec::new();
-        let mut left = self.remove_all(key, &ids, &mut problems).await;
+        let mut left = self.remove_all(key, description, &ids, &mut problems).await;
         if !left.is_empty() && problems.is_empty() {
             // Many objects are gone as soon as they are asked to go.
-            left = self.remove_all(key, &left, &mut problems).await;
+            let ids: Vec<ObjectId> = left.into_iter().map(|left| left.id).collect();
+            left = self.remove_all(key, description, &ids, &mut problems).await;
         }
         if left.is_empty() && problems.is_empty() {
             self.applier.watches.set(key, &BTreeMap::new());
@@ -356,13 +370,10 @@ impl Deployer {
             );
         }
         let failed = !problems.is_empty();
-        problems.extend(left.iter().cloned().map(Problem::NotGone));
-        let observed: Vec<Observed> = left.into_iter().map(|id| Observed { id, live: None }).collect();
+        problems.extend(left.iter().map(|left| Problem::NotGone(left.id.clone())));
         let verdict = Verdict::Removing(&problems);
-        match self
-            .report(key, description, verdict, outcome::manifest_statuses(&observed))
-            .await
-        {
+        let manifests = outcome::manifest_statuses(&left, description);
+        match self.report(key, description, verdict, manifests).await {
             Err(error) if !error.is_not_found() => return Err(error),
             Ok(()) | Err(_) => {}
         }
@@ -385,7 +396,8 @@ impl Deployer {
         for Desired { id, .. } in wanted {
             let Ok(resource) = self.applier.resource(&id).await else {
                 blind = true;
-                observed.push(Observed { id, live: None });
+                let sight = Sight::Unknown;
+                observed.push(Observed { id, sight });
                 continue;
             };
             let seen = self.applier.watches.get(&id);
@@ -399,10 +411,11 @@ impl Deployer {
                 }
             };
             resources.insert(id.kind.clone(), resource);
-            observed.push(Observed { id, live });
+            let sight = live.map_or(Sight::NotOurs, Sight::Ours);
+            observed.push(Observed { id, sight });
         }
         self.applier.watches.set(key, &resources);
-        let manifests = json!(outcome::manifest_statuses(&observed));
+        let manifests = json!(outcome::manifest_statuses(&observed, description));
         if description["status"]["manifestStatuses"] != manifests {
             self.patch_status(key, &json!({"status": {"manifestStatuses": manifests}}))
                 .await?;

@@ -8,7 +8,7 @@ use kubeio::ObjectKey;
 use machinery::{ApiResource, Reason, meta};
 use serde_json::{Value, json};
 
-use super::plan::ObjectId;
+use super::plan::{self, ObjectId};
 use crate::report;
 
 /// The longest reason that is written; a status is no log.
@@ -149,28 +149,68 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What is known of an object in the child.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sight {
+    /// It is there as the Description's.
+    Ours(Value),
+    /// It is not there, or it is somebody else's.
+    NotOurs,
+    /// Nobody could look.
+    Unknown,
+}
+
+impl Sight {
+    /// Of an object that is there, and the Description that asks.
+    pub fn of(live: Value, description: Option<&ObjectKey>) -> Self {
+        if description.is_some() && plan::owner(&live).as_ref() == description {
+            Self::Ours(live)
+        } else {
+            Self::NotOurs
+        }
+    }
+}
+
 /// What was found about one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     /// The object.
     pub id: ObjectId,
-    /// Its state in the child, if it is there.
-    pub live: Option<Value>,
+    /// What is known of it.
+    pub sight: Sight,
 }
 
-/// The entries of `manifestStatuses`.
-pub fn manifest_statuses(observed: &[Observed]) -> Vec<Value> {
+/// The entries of `manifestStatuses`. One with an `observedStatus`, empty for kinds that have none, was seen in the
+/// child as the Description's; what cannot be seen any more keeps what was seen last.
+pub fn manifest_statuses(observed: &[Observed], description: &Value) -> Vec<Value> {
     observed
         .iter()
-        .map(|Observed { id, live }| {
+        .map(|Observed { id, sight }| {
             let mut entry = id.to_feed();
-            let status = live.as_ref().and_then(|live| live.get("status"));
-            if let Some(status) = status.filter(|status| status.is_object()) {
-                entry["observedStatus"] = status.clone();
+            let status = match sight {
+                Sight::Ours(live) => Some(live.get("status").filter(|status| status.is_object()))
+                    .map(|status| status.cloned().unwrap_or_else(|| json!({}))),
+                Sight::NotOurs => None,
+                Sight::Unknown => last_seen(description, id).cloned(),
+            };
+            if let Some(status) = status {
+                entry["observedStatus"] = status;
             }
             entry
         })
         .collect()
+}
+
+/// The status that an object had when it was last seen in the child as the Description's; `None` if it was not there
+/// then, or never.
+pub fn last_seen<'a>(description: &'a Value, id: &ObjectId) -> Option<&'a Value> {
+    let entries = description["status"]["manifestStatuses"].as_array();
+    entries
+        .into_iter()
+        .flatten()
+        .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
+        .and_then(|entry| entry.get("observedStatus"))
+        .filter(|status| status.is_object())
 }
 
 /// What a Description's status says after a pass, or before one.
@@ -306,15 +346,16 @@ mod tests {
         let later: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let observed = [Observed {
             id: id(),
-            live: Some(json!({"status": {"replicas": 3}})),
+            sight: Sight::Ours(json!({"status": {"replicas": 3}})),
         }];
         let mut description = json!({"metadata": {"generation": 2}});
         for problems in [&[][..], &[Problem::NotGone(id())][..]] {
             let verdict = Verdict::Done(problems);
-            let first = status(&description, verdict, manifest_statuses(&observed), now);
+            let manifests = manifest_statuses(&observed, &description);
+            let first = status(&description, verdict, manifests.clone(), now);
             let patch = status_patch(&description, first).expect("a change");
             machinery::patch::merge_patch(&mut description, &patch);
-            let again = status(&description, verdict, manifest_statuses(&observed), later);
+            let again = status(&description, verdict, manifests, later);
             assert_eq!(status_patch(&description, again), None);
         }
         assert_eq!(description["status"]["phase"], "Failure");
@@ -322,6 +363,45 @@ mod tests {
             description["status"]["manifestStatuses"][0]["observedStatus"]["replicas"],
             3
         );
+    }
+
+    #[test]
+    fn what_was_seen_last_is_remembered_until_somebody_looks() {
+        let mut description = json!({});
+        let with_status = json!({"status": {"replicas": 3}});
+        for (sight, expected) in [
+            (Sight::Unknown, None),
+            (Sight::Ours(json!({})), Some(json!({}))),
+            (Sight::Unknown, Some(json!({}))),
+            (Sight::Ours(with_status), Some(json!({"replicas": 3}))),
+            (Sight::Unknown, Some(json!({"replicas": 3}))),
+            (Sight::NotOurs, None),
+            (Sight::Unknown, None),
+        ] {
+            let observed = [Observed {
+                id: id(),
+                sight: sight.clone(),
+            }];
+            let entries = manifest_statuses(&observed, &description);
+            description["status"]["manifestStatuses"] = json!(entries);
+            assert_eq!(last_seen(&description, &id()), expected.as_ref(), "{sight:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_carries_the_mark_is_ours() {
+        let key = ObjectKey::new("edge", "app");
+        let marked = json!({"metadata": {"annotations":
+            {api::annotations::OWNED_BY_DESCRIPTION: plan::owner_text(&key)}}});
+        assert_eq!(Sight::of(marked.clone(), Some(&key)), Sight::Ours(marked.clone()));
+        for (live, asking) in [
+            (marked.clone(), Some(ObjectKey::new("edge", "other"))),
+            (marked, None),
+            (json!({}), Some(key)),
+            (json!({}), None),
+        ] {
+            assert_eq!(Sight::of(live, asking.as_ref()), Sight::NotOurs);
+        }
     }
 
     #[test]

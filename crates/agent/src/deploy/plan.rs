@@ -289,11 +289,6 @@ fn lacks(wanted: &Value, live: Option<&Value>) -> bool {
     }
 }
 
-/// Whether an event about an applied object asks for applying again: as the original decides with `ignoreAdd`.
-pub fn needs_resync(old: &Value, new: Option<&Value>) -> bool {
-    new.is_none_or(|new| drifted(old, new))
-}
-
 /// Whether a change of a Description asks for a pass: all but its status does.
 pub fn asks_anew(old: Option<&Value>, new: Option<&Value>) -> bool {
     let (Some(old), Some(new)) = (old, new) else {
@@ -353,7 +348,7 @@ pub fn recorded(description: &Value) -> Vec<ObjectId> {
 
 /// Of the objects to remove, those whose turn it is: the last wave that is left goes first, so that a definition
 /// outlives its objects.
-pub fn removable(left: &BTreeMap<ObjectId, Value>) -> Vec<&ObjectId> {
+pub fn removable<T>(left: &BTreeMap<ObjectId, T>) -> Vec<&ObjectId> {
     let last = left.keys().map(|id| Wave::of(&id.kind)).max();
     left.keys()
         .filter(|id| Some(Wave::of(&id.kind)) == last)

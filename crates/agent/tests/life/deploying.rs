@@ -236,6 +236,80 @@ async fn a_missing_right_is_named_and_cured_when_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_never_might_be_applied_holds_nothing_up() {
+    let (world, agent) = World::joined().await;
+    let everything = ["GET", "POST", "PATCH", "DELETE"];
+    let forbid = everything.map(|verb| format!("{verb} /apis/apps/v1/namespaces/shop/deployments"));
+    world.forbidden.lock().unwrap().extend(forbid);
+    let objects = [namespace("shop"), config_map("c", "1"), deployment(1)];
+    for name in ["dropped", "deleted"] {
+        world.describe(name, &objects).await;
+        let failed = world.phase(name, "Failure").await;
+        let entries = failed["status"]["manifestStatuses"].as_array().unwrap();
+        let seen: Vec<bool> = entries
+            .iter()
+            .map(|entry| entry["observedStatus"].is_object())
+            .collect();
+        assert_eq!(seen, [true, true, false], "{failed}");
+
+        // Out of the feeds first, then with the whole Description.
+        if name == "dropped" {
+            world.describe(name, &objects[..2]).await;
+            let done = world.phase(name, "Success").await;
+            assert_eq!(done["status"]["manifestStatuses"].as_array().unwrap().len(), 2);
+        }
+        world
+            .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), name)
+            .await;
+        world
+            .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), name)
+            .await;
+        world
+            .gone(&world.child, &kubernetes::NAMESPACES, None, "shop")
+            .await;
+    }
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_applied_and_may_not_be_removed_any_more_is_waited_for() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("app", "Success").await;
+    agent.stop().await;
+    let everything = ["GET", "POST", "PATCH", "DELETE"];
+    let forbid = everything.map(|verb| format!("{verb} /api/v1/namespaces/shop/configmaps"));
+    world.forbidden.lock().unwrap().extend(forbid);
+    // The new agent never saw the object itself, and passes over it before it is to go.
+    let agent = world.agent();
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "2")])
+        .await;
+    world.phase("app", "Failure").await;
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world.phase("app", "Uninstalling").await;
+    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+    let waiting = world.phase("app", "Uninstalling").await;
+    let reason = waiting["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("ConfigMap shop/c: missing right: the agent may not get configmaps"),
+        "{reason}"
+    );
+    world.forbidden.lock().unwrap().clear();
+    world
+        .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world
+        .gone(&world.child, &kubernetes::CONFIG_MAPS, Some("shop"), "c")
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_agent_follows_the_sync_mode_of_its_cluster() {
     let (mut world, agent) = World::joined().await;
     agent.stop().await;
