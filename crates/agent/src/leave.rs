@@ -1,11 +1,11 @@
 //! Takes a cluster out of the fleet, leaving nothing behind.
 
-use api::{annotations, clusters, finalizers, kubernetes, labels, names};
+use api::{clusters, finalizers, kubernetes, labels, names};
 use kubeio::{Client, DeleteOptions, ListOptions, Mapper, Patch};
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
 
-use crate::deploy::plan;
+use crate::deploy::{found, plan};
 use crate::error::Error;
 use crate::identity;
 
@@ -180,33 +180,18 @@ async fn release(parent: &Client, resource: &ApiResource, object: &Value) -> Res
 /// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
 /// definitions.
 async fn remove_objects(child: &Client, left: &mut Left) {
-    let discovery = match child.discover().await {
-        Ok(discovery) => discovery,
+    let found = match found::find(child).await {
+        Ok(found) => found,
         Err(error) => return left.note("the applied objects".to_owned(), Err(error)),
     };
+    left.remaining.extend(
+        found
+            .missed
+            .iter()
+            .map(|kind| format!("applied objects of {kind}: they cannot be listed")),
+    );
     let mapper = Mapper::new(child.clone());
-    let selector = ListOptions::labels(format!(
-        "{} in ({},{})",
-        labels::CREATED_BY,
-        labels::CREATED_BY_CONTROLLERS,
-        labels::CREATED_BY_HUB
-    ));
-    let mut found = Vec::new();
-    for discovered in &discovery.resources {
-        let has = |verb: &str| discovered.verbs.iter().any(|other| other == verb);
-        if !(has("list") && has("delete")) {
-            continue;
-        }
-        // What cannot be listed was not applied by an agent with these rights either.
-        let Ok(listed) = child.list_all(&discovered.resource, None, &selector).await else {
-            continue;
-        };
-        for object in listed.items {
-            if meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION).is_some() {
-                found.push(plan::ObjectId::of(&object));
-            }
-        }
-    }
+    let mut found: Vec<plan::ObjectId> = found.objects.into_iter().map(|(_, id)| id).collect();
     found.sort_by_key(|id| std::cmp::Reverse(plan::Wave::of(&id.kind)));
     for id in found {
         if let Ok(Some(resource)) = mapper.resource(&id.kind).await {

@@ -1,5 +1,7 @@
 //! The loop over Descriptions: applies, prunes, removes, reports.
 
+mod orphans;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use kubeio::{
 use machinery::{ApiResource, Gvk, meta};
 use serde_json::{Value, json};
 
+use self::orphans::Orphans;
 use super::apply::Applier;
 use super::outcome::{self, Observed, Problem, Sight, Verdict};
 use super::plan::{self, Desired, Duty, ObjectId, Wave};
@@ -54,6 +57,7 @@ pub(crate) struct Deployer {
     queue: Queue<ObjectKey>,
     /// Last told verdict of each Description, so that an event is recorded once.
     told: Mutex<BTreeMap<ObjectKey, String>>,
+    orphans: Orphans,
 }
 
 impl Deployer {
@@ -76,6 +80,7 @@ impl Deployer {
             recorder: Recorder::start(parts.parent.clone(), parts.env.clone(), names::AGENT),
             queue,
             told: Mutex::default(),
+            orphans: Orphans::default(),
             parts,
         }
     }
@@ -87,6 +92,7 @@ impl Deployer {
         let descriptions = async {
             loop {
                 let change = changes.next().await;
+                self.orphans.see(&change);
                 if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
                     self.queue.add(change.key);
                 }
@@ -104,6 +110,7 @@ impl Deployer {
                     for description in self.descriptions.list() {
                         self.queue.add(ObjectKey::of(&description));
                     }
+                    self.orphans.look_again();
                 }
             }
         };
@@ -112,6 +119,7 @@ impl Deployer {
             () = self.queue.serve(self.parts.workers, &shutdown, |key| self.reconcile(key)) => {}
             () = descriptions => {}
             () = modes => {}
+            () = self.look_for_orphans() => {}
         }
     }
 
@@ -133,18 +141,14 @@ impl Deployer {
     }
 
     async fn settle(&self, key: ObjectKey) -> Outcome {
-        let Some(description) = self.descriptions.get_key(&key) else {
-            self.applier.watches.set(&key, &BTreeMap::new());
-            self.told.lock().expect("no holder panics").remove(&key);
-            return Outcome::Done;
-        };
-        if description["spec"]["deployer"] != "Generic" {
-            return Outcome::Done;
-        }
-        let result = match (self.duty(), meta::is_deleting(&description)) {
-            (Duty::Deploy, false) => self.deploy(&key, &description).await,
-            (Duty::Deploy, true) => self.remove(&key, &description).await,
-            (Duty::Observe, _) => self.observe(&key, &description).await,
+        let result = match self.descriptions.get_key(&key) {
+            None => self.prune(&key).await,
+            Some(description) if description["spec"]["deployer"] != "Generic" => Ok(Outcome::Done),
+            Some(description) => match (self.duty(), meta::is_deleting(&description)) {
+                (Duty::Deploy, false) => self.deploy(&key, &description).await,
+                (Duty::Deploy, true) => self.remove(&key, &description).await,
+                (Duty::Observe, _) => self.observe(&key, &description).await,
+            },
         };
         result.unwrap_or_else(|error| {
             tracing::warn!(namespace = key.namespace, name = key.name, error = %chain(&error), "description not settled");
@@ -168,7 +172,7 @@ impl Deployer {
                 &problem.to_string(),
             );
         }
-        let leftovers = plan::leftovers(description, self.applier.watches.owned(key), &wanted);
+        let leftovers = plan::leftovers(description, self.left(key), &wanted);
         self.record_first(key, description, &wanted, &leftovers).await?;
         let Applied {
             mut observed,
@@ -188,6 +192,9 @@ impl Deployer {
             );
         }
         let removing = !left.is_empty();
+        if !removing && problems.is_empty() {
+            self.orphans.forget(key);
+        }
         observed.extend(left);
         if self.parts.recovery {
             self.applier.watches.set(key, &resources);
@@ -205,6 +212,13 @@ impl Deployer {
         } else {
             Outcome::After(BLIND_PERIOD)
         })
+    }
+
+    /// What says that it comes from a Description, or may have come from an earlier one of its name.
+    fn left(&self, key: &ObjectKey) -> Vec<ObjectId> {
+        let mut ids = self.applier.watches.owned(key);
+        ids.extend(self.orphans.of(key));
+        ids
     }
 
     /// Before an object is applied for the first time its name is in the status: whatever happens, it is found again.
@@ -342,13 +356,7 @@ impl Deployer {
         if !meta::has_finalizer(description, finalizers::APP) {
             return Ok(Outcome::Done);
         }
-        let (wanted, _) = plan::desired(description);
-        let mut ids: Vec<ObjectId> = wanted.into_iter().map(|desired| desired.id).collect();
-        for id in plan::leftovers(description, self.applier.watches.owned(key), &[]) {
-            if !ids.iter().any(|other| other.is_same_object(&id)) {
-                ids.push(id);
-            }
-        }
+        let ids = plan::brought(description, self.left(key));
         let mut problems = Vec::new();
         let mut left = self.remove_all(key, description, &ids, &mut problems).await;
         if !left.is_empty() && problems.is_empty() {
@@ -358,6 +366,7 @@ impl Deployer {
         }
         if left.is_empty() && problems.is_empty() {
             self.applier.watches.set(key, &BTreeMap::new());
+            self.orphans.release(key, description);
             self.set_finalizer(key, description, false).await?;
             return Ok(Outcome::Done);
         }

@@ -336,6 +336,18 @@ pub fn leftovers(
     all
 }
 
+/// Everything that a Description may have brought: what it asks for, what its status names, what says that it is owned.
+pub fn brought(description: &Value, owned: impl IntoIterator<Item = ObjectId>) -> Vec<ObjectId> {
+    let (wanted, _) = desired(description);
+    let mut all: Vec<ObjectId> = wanted.into_iter().map(|desired| desired.id).collect();
+    for id in leftovers(description, owned, &[]) {
+        if !all.iter().any(|other| other.is_same_object(&id)) {
+            all.push(id);
+        }
+    }
+    all
+}
+
 /// The objects that a Description's status names.
 pub fn recorded(description: &Value) -> Vec<ObjectId> {
     description["status"]["manifestStatuses"]

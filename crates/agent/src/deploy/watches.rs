@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::labels;
 use kubeio::{Cache, CacheOptions, CancellationToken, Client, ObjectKey, Queue};
 use machinery::{ApiResource, Gvk};
 use serde_json::Value;
 use tokio_util::sync::DropGuard;
 
+use super::found;
 use super::plan::{self, ObjectId};
 
 /// Changes in the child that come together make one pass.
@@ -62,15 +62,9 @@ impl Watches {
     }
 
     fn watch(&self, resource: ApiResource) -> Watched {
-        let selector = format!(
-            "{} in ({},{})",
-            labels::CREATED_BY,
-            labels::CREATED_BY_CONTROLLERS,
-            labels::CREATED_BY_HUB
-        );
         let options = CacheOptions {
             project: without_managed_fields,
-            ..CacheOptions::labels(selector)
+            ..CacheOptions::labels(found::selector())
         };
         let cache = Cache::start(self.child.clone(), resource, options);
         let mut changes = cache.subscribe();

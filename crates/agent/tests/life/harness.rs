@@ -22,7 +22,7 @@ use tower::ServiceExt;
 pub(crate) const NAMESPACE: &str = "clusternet-abcde";
 pub(crate) const BOOTSTRAP: &str = "abcdef.0123456789abcdef";
 
-/// Requests that are answered 403, by how their `METHOD path` begins.
+/// Requests that are answered 403, by how their `METHOD path` begins; with a `$` at the end, by all of it.
 pub(crate) type Forbidden = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct World {
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) tokens: Arc<Mutex<BTreeSet<String>>>,
     /// What the agent may not do in the child.
     pub(crate) forbidden: Forbidden,
+    /// What the parent is too busy for; here the path has its query.
+    pub(crate) unanswered: Forbidden,
     agent_child: Client,
     connector: Arc<Connector>,
     env: Env,
@@ -65,6 +67,7 @@ impl Agent {
 struct Connector {
     server: Arc<ApiServer>,
     tokens: Arc<Mutex<BTreeSet<String>>>,
+    forbidden: Forbidden,
 }
 
 fn refuse(reason: Reason, message: &str) -> Response<apiserver::Body> {
@@ -77,14 +80,19 @@ fn refuse(reason: Reason, message: &str) -> Response<apiserver::Body> {
 impl ParentConnector for Connector {
     fn connect(&self, credential: &Credential) -> Result<Client, kubeio::Error> {
         let (token, tokens) = (credential.token.clone(), self.tokens.clone());
+        let forbidden = self.forbidden.clone();
         let service = self.server.client_service(UserInfo::loopback());
         Ok(Client::from_service(tower::service_fn(
             move |request: Request<Full<Bytes>>| {
                 let known = tokens.lock().unwrap().contains(&token);
+                let refused = is_refused(&forbidden, &format!("{} {}", request.method(), request.uri()));
                 let service = service.clone();
                 async move {
                     if !known {
                         return Ok(refuse(Reason::Unauthorized, "Unauthorized"));
+                    }
+                    if refused {
+                        return Ok(refuse(Reason::ServiceUnavailable, "the server is busy"));
                     }
                     service.oneshot(request).await
                 }
@@ -142,7 +150,7 @@ impl World {
             .await
             .unwrap();
         let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
-        let forbidden = Forbidden::default();
+        let (forbidden, unanswered) = (Forbidden::default(), Forbidden::default());
         let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
         config.gates.socket_connection = false;
         config.child_url = "https://child:6443".to_owned();
@@ -152,12 +160,14 @@ impl World {
             connector: Arc::new(Connector {
                 server: parent_server,
                 tokens: tokens.clone(),
+                forbidden: unanswered.clone(),
             }),
             parent,
             child,
             config,
             tokens,
             forbidden,
+            unanswered,
             env,
             servers_stop: stop,
         }
@@ -348,16 +358,20 @@ impl Drop for World {
     }
 }
 
+fn is_refused(forbidden: &Forbidden, line: &str) -> bool {
+    let forbidden = forbidden.lock().unwrap();
+    forbidden.iter().any(|pattern| match pattern.strip_suffix('$') {
+        Some(whole) => line == whole,
+        None => line.starts_with(pattern.as_str()),
+    })
+}
+
 fn guarded(server: &Arc<ApiServer>, forbidden: &Forbidden) -> Client {
     let service = server.client_service(UserInfo::loopback());
     let forbidden = forbidden.clone();
     Client::from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
         let line = format!("{} {}", request.method(), request.uri().path());
-        let refused = forbidden
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|start| line.starts_with(start.as_str()));
+        let refused = is_refused(&forbidden, &line);
         let service = service.clone();
         async move {
             if refused {

@@ -5,4 +5,5 @@
 mod deploying;
 mod harness;
 mod leaving;
+mod orphans;
 mod registering;

@@ -1,0 +1,230 @@
+//! Objects whose Description is gone. The parent lets a Description go without its child when that was not ready for
+//! too long, and its deletion may be missed altogether; the objects stay until somebody looks for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use api::apps;
+use clock::Backoff;
+use kubeio::{Change, ListOptions, ObjectKey, Outcome};
+use machinery::meta;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{Deployer, REMOVAL_PERIOD, RESYNC_PERIOD};
+use crate::deploy::found;
+use crate::deploy::plan::{self, Duty, ObjectId};
+use crate::error::chain;
+
+/// What is known of such objects. It is not trusted: every object is read once more before it is removed.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    known: Mutex<Known>,
+    /// Told when it is worth looking again.
+    look: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By the Description that they name.
+    objects: BTreeMap<ObjectKey, BTreeSet<ObjectId>>,
+    /// Descriptions (by UID) that may go, since nothing of theirs is left.
+    released: BTreeSet<String>,
+}
+
+impl Orphans {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder panics")
+    }
+
+    /// Takes note of a Description that went, and what it had brought.
+    pub(super) fn see(&self, change: &Change) {
+        let Some(old) = change.old.as_deref() else {
+            return;
+        };
+        let stays = change
+            .new
+            .as_deref()
+            .is_some_and(|new| meta::uid(new) == meta::uid(old));
+        if stays || old["spec"]["deployer"] != "Generic" {
+            return;
+        }
+        let mut known = self.lock();
+        if !known.released.remove(meta::uid(old)) {
+            let brought = plan::brought(old, []);
+            known
+                .objects
+                .entry(change.key.clone())
+                .or_default()
+                .extend(brought);
+        }
+    }
+
+    /// Nothing is left of a Description: when it goes now, nothing needs to be looked for.
+    pub(super) fn release(&self, key: &ObjectKey, description: &Value) {
+        let mut known = self.lock();
+        known.released.insert(meta::uid(description).to_owned());
+        known.objects.remove(key);
+    }
+
+    /// The objects that may be left of earlier Descriptions of this name.
+    pub(super) fn of(&self, key: &ObjectKey) -> Vec<ObjectId> {
+        let known = self.lock();
+        known.objects.get(key).into_iter().flatten().cloned().collect()
+    }
+
+    /// Nothing is left of earlier Descriptions of this name.
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        self.lock().objects.remove(key);
+    }
+
+    /// Asks for a look at everything.
+    pub(super) fn look_again(&self) {
+        self.look.notify_one();
+    }
+}
+
+impl Deployer {
+    /// Looks through the child once, and again when asked to or when something could not be looked at.
+    pub(super) async fn look_for_orphans(&self) {
+        self.parts.clusters.ready().await;
+        let mut backoff = Backoff::new(REMOVAL_PERIOD, RESYNC_PERIOD);
+        loop {
+            if self.duty() == Duty::Observe || self.look().await {
+                backoff.reset();
+                self.orphans.look.notified().await;
+            } else {
+                tokio::time::sleep(backoff.next_delay(self.parts.env.random_u64())).await;
+            }
+        }
+    }
+
+    /// Queues the Descriptions that objects name and that are not there; answers whether everything was seen.
+    async fn look(&self) -> bool {
+        let found = match found::find(&self.parts.child).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "the child was not looked through for leftovers");
+                return false;
+            }
+        };
+        for (owner, id) in found.objects {
+            // Another parent's objects are none of our business.
+            if owner.namespace == self.parts.namespace && self.descriptions.get_key(&owner).is_none() {
+                let mut known = self.orphans.lock();
+                known.objects.entry(owner.clone()).or_default().insert(id);
+                drop(known);
+                self.queue.add(owner);
+            }
+        }
+        found.missed.is_empty()
+    }
+
+    /// A Description is not there: removes what it has left, once the parent confirms.
+    pub(super) async fn prune(&self, key: &ObjectKey) -> Result<Outcome, kubeio::Error> {
+        self.told.lock().expect("no holder panics").remove(key);
+        let mut ids = self.orphans.of(key);
+        ids.extend(self.applier.watches.owned(key));
+        ids.sort();
+        ids.dedup();
+        if ids.is_empty() || key.namespace != self.parts.namespace {
+            return Ok(self.pruned(key));
+        }
+        if !self.parts.clusters.is_ready() {
+            return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        if self.duty() == Duty::Observe {
+            return Ok(self.pruned(key));
+        }
+        if self.parent_has(key).await? {
+            // It will be in the cache soon, and is settled then.
+            return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        let mut problems = Vec::new();
+        let mut left = self.remove_all(key, &Value::Null, &ids, &mut problems).await;
+        if !left.is_empty() && problems.is_empty() {
+            // Many objects are gone as soon as they are asked to go.
+            let ids: Vec<ObjectId> = left.into_iter().map(|left| left.id).collect();
+            left = self.remove_all(key, &Value::Null, &ids, &mut problems).await;
+        }
+        for problem in &problems {
+            tracing::warn!(description = %key, error = %problem, "an object without a description is not removed");
+        }
+        if !problems.is_empty() {
+            return Ok(Outcome::Retry);
+        }
+        if !left.is_empty() {
+            return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        tracing::info!(description = %key, objects = ids.len(), "what a description left behind is gone");
+        Ok(self.pruned(key))
+    }
+
+    fn pruned(&self, key: &ObjectKey) -> Outcome {
+        self.orphans.forget(key);
+        self.applier.watches.set(key, &BTreeMap::new());
+        Outcome::Done
+    }
+
+    /// Whether the parent has a Description now. A list, because its 404 may only mean that the kind is not served.
+    async fn parent_has(&self, key: &ObjectKey) -> Result<bool, kubeio::Error> {
+        let options = ListOptions {
+            field_selector: format!("metadata.name={}", key.name),
+            ..ListOptions::default()
+        };
+        let listed = self
+            .parts
+            .parent
+            .list_all(&apps::DESCRIPTIONS, key.namespace(), &options)
+            .await?;
+        Ok(listed.items.iter().any(|item| meta::name(item) == key.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn description(uid: &str, deployer: &str) -> Arc<Value> {
+        Arc::new(json!({
+            "metadata": {"namespace": "ns", "name": "app", "uid": uid}, "spec": {"deployer": deployer},
+            "status": {"manifestStatuses": [{"apiVersion": "v1", "kind": "Namespace", "name": uid}]},
+        }))
+    }
+
+    #[test]
+    fn remembers_what_descriptions_leave_behind() {
+        let key = ObjectKey::new("ns", "app");
+        let (one, two, helm) = (
+            description("1", "Generic"),
+            description("2", "Generic"),
+            description("1", "Helm"),
+        );
+        for (what, old, new, released, expected) in [
+            ("comes", None, Some(&one), false, 0),
+            ("changes", Some(&one), Some(&one), false, 0),
+            ("goes", Some(&one), None, false, 1),
+            ("is replaced", Some(&one), Some(&two), false, 1),
+            ("goes when nothing is left", Some(&one), None, true, 0),
+            ("is not ours", Some(&helm), None, false, 0),
+        ] {
+            let orphans = Orphans::default();
+            if released {
+                orphans.release(&key, &one);
+            }
+            orphans.see(&Change {
+                key: key.clone(),
+                old: old.cloned(),
+                new: new.cloned(),
+            });
+            assert_eq!(orphans.of(&key).len(), expected, "{what}");
+            assert!(orphans.lock().released.is_empty(), "{what}");
+            orphans.forget(&key);
+            assert_eq!(orphans.of(&key), []);
+        }
+    }
+}
