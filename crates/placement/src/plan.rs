@@ -254,10 +254,7 @@ fn kept(snapshot: &Snapshot<'_>) -> Option<Binding> {
 }
 
 /// The candidates that every filter lets pass, in the order of their keys.
-fn filter<'a>(
-    snapshot: &Snapshot<'a>,
-    verdicts: &mut BTreeMap<ClusterKey, Verdict>,
-) -> Vec<Candidate<'a>> {
+fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdict>) -> Vec<Candidate<'a>> {
     let subscription = snapshot.subscription;
     let mut candidates = Vec::new();
     for (key, cluster) in snapshot.clusters {

@@ -101,13 +101,38 @@ fn an_outage_takes_nothing_away_and_brings_nothing_new() {
     let same_key = "m1 a=1 !clusters.clusternet.io/unschedulable=x:NoExecute";
     type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], (&'a str, &'a str));
     let table: [Row<'_>; 8] = [
-        ("bound stays", &["m1", "m2"], &[&silent, "m2 a=1"], ("m1 m2", "m1")),
+        (
+            "bound stays",
+            &["m1", "m2"],
+            &[&silent, "m2 a=1"],
+            ("m1 m2", "m1"),
+        ),
         ("all silent", &["m1"], &[&silent], ("m1", "m1")),
         ("a new one waits", &["m2"], &[&silent, "m2 a=1"], ("m2", "")),
-        ("a user's taint", &["m1", "m2"], &[&also_users, "m2 a=1"], ("m2", "")),
-        ("a user's eviction", &["m1", "m2"], &[&users_evict, "m2 a=1"], ("m2", "")),
-        ("the key with NoExecute", &["m1", "m2"], &[same_key, "m2 a=1"], ("m2", "")),
-        ("meant no more", &["m1", "m2"], &[&meant_no_more, "m2 a=1"], ("m2", "")),
+        (
+            "a user's taint",
+            &["m1", "m2"],
+            &[&also_users, "m2 a=1"],
+            ("m2", ""),
+        ),
+        (
+            "a user's eviction",
+            &["m1", "m2"],
+            &[&users_evict, "m2 a=1"],
+            ("m2", ""),
+        ),
+        (
+            "the key with NoExecute",
+            &["m1", "m2"],
+            &[same_key, "m2 a=1"],
+            ("m2", ""),
+        ),
+        (
+            "meant no more",
+            &["m1", "m2"],
+            &[&meant_no_more, "m2 a=1"],
+            ("m2", ""),
+        ),
         ("ready again", &["m1"], &["m1 a=1"], ("m1", "")),
     ];
     for (row, now, clusters, expected) in table {

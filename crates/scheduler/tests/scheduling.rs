@@ -185,7 +185,9 @@ async fn an_outage_unbinds_nothing() {
     parent.cluster("b", "1").await;
     parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
     let own = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
-    parent.change("a", &json!({"spec": {"taints": [silent, own]}})).await;
+    parent
+        .change("a", &json!({"spec": {"taints": [silent, own]}}))
+        .await;
     parent.await_bound(&["ns-b/b"]).await;
     // What a user took away does not come back before the cluster is ready.
     parent.change("a", &json!({"spec": {"taints": [silent]}})).await;
