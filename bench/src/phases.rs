@@ -24,6 +24,8 @@ const STORED: usize = 10_000;
 const PHASE: Duration = Duration::from_secs(6);
 /// …or after this many requests, which bounds what is stored meanwhile.
 const PHASE_REQUESTS: usize = 60_000;
+/// Memory is read after this long without requests: what was needed for the last ones is not what lies there.
+const REST: Duration = Duration::from_secs(3);
 const WATCHERS: usize = 1_000;
 const WATCHED_CREATES: usize = 1_000;
 /// When waiting for the watchers' events ends.
@@ -71,6 +73,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<
     // This also warms up client and server.
     fill(&clients, "listed", LISTED).await?;
     fill(&clients, "stored", STORED - LISTED).await?;
+    tokio::time::sleep(REST).await;
     report.add(Metric::ResidentMib, server.kind, server.resident_mib()?);
 
     requests(server, &clients, report).await?;
@@ -82,6 +85,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> anyhow::Result<
     if server.kind == Kind::Null {
         return Ok(());
     }
+    tokio::time::sleep(REST).await;
     report.add(Metric::ResidentLaterMib, server.kind, server.resident_mib()?);
     watchers(server, &clients, &mut admin, report).await
 }
