@@ -43,11 +43,12 @@ pub async fn start_member(
     folder: &Path,
     parent: HttpsParent,
     env: &Env,
-    tasks: &mut Supervisor,
+    planes: &mut Supervisor,
+    roles: &mut Supervisor,
 ) -> Result<Plane, Error> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let name = config.name.clone();
-    let plane = Plane::start(&name, folder, listen, env, Some(Arc::new(SimulatedPods)), tasks).await?;
+    let plane = Plane::start(&name, folder, listen, env, Some(Arc::new(SimulatedPods)), planes).await?;
     ensure(
         &plane.administrator(),
         &manifest_resources(),
@@ -62,11 +63,12 @@ pub async fn start_member(
         members::Config { nodes },
         plane.administrator(),
         env.clone(),
-        tasks.shutdown().clone(),
+        roles.shutdown().clone(),
     );
-    tasks.spawn(format!("{name}: nodes"), simulated);
+    roles.spawn(format!("{name}: nodes"), simulated);
 
-    let mut told = agent::Config::new(parent.url.clone(), config.token, format!("{name}_{}", env.uuid()));
+    // The data folder's lock keeps a second agent out, so this one may take up its own lease at once after a crash.
+    let mut told = agent::Config::new(parent.url.clone(), config.token, format!("{name}_embedded"));
     told.cluster_name = Some(name.clone());
     told.cluster_labels = config.labels;
     told.report_interval = REPORT_INTERVAL;
@@ -78,7 +80,7 @@ pub async fn start_member(
         dialer: Arc::new(TcpDialer),
     };
     let connector: Arc<dyn ParentConnector> = Arc::new(parent);
-    let agent = agent::run(told, child, connector, env.clone(), tasks.shutdown().clone());
-    tasks.spawn(format!("{name}: agent"), agent);
+    let agent = agent::run(told, child, connector, env.clone(), roles.shutdown().clone());
+    roles.spawn(format!("{name}: agent"), agent);
     Ok(plane)
 }

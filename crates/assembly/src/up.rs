@@ -18,8 +18,10 @@ use crate::demo::{self, Watcher, shown};
 use crate::member::{MemberConfig, start_member};
 use crate::{DataDir, Error, HttpsParent, Plane, data_dir, parent};
 
-/// How long stopping may take.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(9);
+/// How long the roles may take to stop: they give back their leases.
+const ROLES_DEADLINE: Duration = Duration::from_secs(4);
+/// How long the control planes may take after them.
+const PLANES_DEADLINE: Duration = Duration::from_secs(5);
 /// How long `--exit-when-ready` waits.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 /// How many nodes a simulated member has.
@@ -53,7 +55,11 @@ pub async fn up(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let folder = DataDir::lock(&config.data_dir)?;
-    let mut tasks = Supervisor::new(shutdown.clone());
+    // The roles stop first, while there still is something to give their leases back to.
+    let mut tasks = Tasks {
+        roles: Supervisor::new(shutdown.clone()),
+        planes: Supervisor::new(CancellationToken::new()),
+    };
     let outcome = tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(()),
@@ -62,21 +68,55 @@ pub async fn up(
     if outcome.is_err() || config.exit_when_ready {
         shutdown.cancel();
     }
-    let stopped = tasks.run(SHUTDOWN_DEADLINE).await;
+    let stopped = tasks.run(shutdown).await;
     outcome?;
-    Ok(stopped?)
+    stopped
+}
+
+/// What runs: roles, and the control planes below them.
+struct Tasks {
+    roles: Supervisor,
+    planes: Supervisor,
+}
+
+impl Tasks {
+    /// Waits for `shutdown` or a failure, then stops the roles, then the control planes.
+    async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let planes_down = self.planes.shutdown().clone();
+        let roles = async {
+            let ended = self.roles.run(ROLES_DEADLINE).await;
+            planes_down.cancel();
+            ended
+        };
+        let planes = async {
+            let ended = self.planes.run(PLANES_DEADLINE).await;
+            shutdown.cancel();
+            ended
+        };
+        let (roles, planes) = tokio::join!(roles, planes);
+        roles?;
+        Ok(planes?)
+    }
 }
 
 async fn start(
     config: &UpConfig,
     folder: &DataDir,
     env: &Env,
-    tasks: &mut Supervisor,
+    tasks: &mut Tasks,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let begin = Instant::now();
     let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
-    let parent = Plane::start("tombolo", folder.root(), config.listen, env, None, tasks).await?;
+    let parent = Plane::start(
+        "tombolo",
+        folder.root(),
+        config.listen,
+        env,
+        None,
+        &mut tasks.planes,
+    )
+    .await?;
     say(format!(
         "{:>8}  control plane ready at {}",
         shown(begin.elapsed()),
@@ -84,7 +124,7 @@ async fn start(
     ))?;
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
-    let hub = parent::start_roles(&parent, env, tasks);
+    let hub = parent::start_roles(&parent, env, &mut tasks.roles);
     // Not before: whoever finds it finds everything behind it.
     data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig).map_err(|source| Error::Folder {
         path: folder.root().to_owned(),
@@ -115,7 +155,15 @@ async fn start(
             url: parent.url.clone(),
             authority_pem: Some(parent.authority_pem.clone()),
         };
-        start_member(member, &folder.member(name), to_parent, env, tasks).await?;
+        start_member(
+            member,
+            &folder.member(name),
+            to_parent,
+            env,
+            &mut tasks.planes,
+            &mut tasks.roles,
+        )
+        .await?;
     }
     say(format!(
         "{:>8}  {} simulated members started",

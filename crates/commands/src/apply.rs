@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use kubeio::{Discovery, Patch};
-use machinery::patch::json_merge_diff;
-use machinery::{ApiResource, meta};
+use machinery::patch::{json_merge_diff, merge_patch, strategic_diff, strategic_merge};
+use machinery::{ApiResource, builtin, meta};
 use serde_json::{Value, json};
 
 use crate::resolve::{by_kind, namespace};
@@ -75,13 +75,34 @@ impl Wanted {
         applied
     }
 
-    /// What has to change in the live object.
-    fn patch(&self, live: &Value) -> Value {
+    /// What has to change in the live object, and how it is to be sent. Lists of built-in kinds are merged by their
+    /// keys, so that what the server filled in is not taken for something to remove.
+    fn patch(&self, live: &Value) -> Result<(Patch, Value), Error> {
         let last = meta::annotation(live, LAST_APPLIED);
         let last: Value = last
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_else(|| json!({}));
-        json_merge_diff(&last, &self.annotated(), live)
+        let wanted = self.annotated();
+        match builtin::schema(&meta::gvk(&self.object)) {
+            None => Ok((Patch::Merge, json_merge_diff(&last, &wanted, live))),
+            Some(schema) => strategic_diff(&last, &wanted, live, schema)
+                .map(|patch| (Patch::Strategic, patch))
+                .map_err(|error| Error::Missing(format!("{} cannot be compared: {error}", self.title()))),
+        }
+    }
+
+    /// The live object with what has to change.
+    fn patched(&self, live: &Value) -> Result<Value, Error> {
+        let (kind, patch) = self.patch(live)?;
+        match builtin::schema(&meta::gvk(&self.object)) {
+            Some(schema) if kind == Patch::Strategic => strategic_merge(live, &patch, schema)
+                .map_err(|error| Error::Missing(format!("{} cannot be compared: {error}", self.title()))),
+            _ => {
+                let mut after = live.clone();
+                merge_patch(&mut after, &patch);
+                Ok(after)
+            }
+        }
     }
 }
 
@@ -120,16 +141,18 @@ pub async fn apply(
                 "created"
             }
             Some(live) => {
-                let patch = wanted.patch(&live);
+                let (kind, patch) = wanted.patch(&live)?;
                 if patch.as_object().is_none_or(serde_json::Map::is_empty) {
                     "unchanged"
                 } else {
                     let name = meta::name(&wanted.object);
-                    hub.client
-                        .patch(&wanted.resource, namespace, name, None, Patch::Merge, &patch)
+                    let patched = hub
+                        .client
+                        .patch(&wanted.resource, namespace, name, None, kind, &patch)
                         .await
                         .map_err(failed())?;
-                    "configured"
+                    let same = meta::resource_version(&patched) == meta::resource_version(&live);
+                    if same { "unchanged" } else { "configured" }
                 }
             }
         };
@@ -174,11 +197,7 @@ pub async fn diff(
         let live = wanted.live(hub).await?;
         let after = match &live {
             None => wanted.object.clone(),
-            Some(live) => {
-                let mut after = live.clone();
-                machinery::patch::merge_patch(&mut after, &wanted.patch(live));
-                after
-            }
+            Some(live) => wanted.patched(live)?,
         };
         let show = |object: &Value| {
             let mut shown = object.clone();
@@ -248,6 +267,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_server_filled_in_is_no_difference() {
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx"}]}}},
+        });
+        let wanted = Wanted {
+            resource: ApiResource::namespaced("shadow", "v1alpha1", "deployments", "Deployment"),
+            namespace: Some("default".into()),
+            object: deployment,
+        };
+        let mut live = wanted.annotated();
+        live["spec"]["replicas"] = json!(1);
+        live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
+        assert_eq!(wanted.patch(&live).expect("it can be compared").1, json!({}));
+        assert_eq!(wanted.patched(&live).expect("it can be compared"), live);
+    }
+
+    #[test]
     fn takes_back_what_was_applied_before_and_keeps_what_others_set() {
         let resource = ApiResource::namespaced("shadow", "v1alpha1", "configmaps", "ConfigMap");
         let object = |data: Value| {
@@ -266,9 +303,8 @@ mod tests {
             namespace: Some("default".into()),
             object: object(json!({"a": "1"})),
         };
-        let patch = second.patch(&live);
-        machinery::patch::merge_patch(&mut live, &patch);
+        live = second.patched(&live).expect("it can be compared");
         assert_eq!(live["data"], json!({"a": "1", "other": "kept"}));
-        assert_eq!(second.patch(&live), json!({}));
+        assert_eq!(second.patch(&live).expect("it can be compared").1, json!({}));
     }
 }

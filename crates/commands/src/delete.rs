@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use api::annotations::FEED_PROTECTION;
 use kubeio::DeleteOptions;
 use machinery::{ApiResource, meta};
 
@@ -52,14 +53,26 @@ pub async fn delete(
             )
             .await
         {
-            Ok(()) => writeln!(out, "{title} deleted")?,
-            Err(error) if error.is_not_found() && ignore_not_found => {}
+            Ok(()) => {}
+            Err(error) if error.is_not_found() && ignore_not_found => continue,
             Err(source) => {
                 return Err(Error::Hub {
                     doing: format!("{title} cannot be deleted"),
                     source,
                 });
             }
+        }
+        let left = hub
+            .client
+            .get_opt(&resource, namespace.as_deref(), &name)
+            .await
+            .map_err(Error::hub(format!("{title} cannot be read")))?;
+        match left.as_ref().filter(|object| meta::is_deleting(object)) {
+            None => writeln!(out, "{title} deleted")?,
+            Some(object) => match meta::annotation(object, FEED_PROTECTION) {
+                Some(why) => writeln!(out, "{title} is to be deleted, but waits: {why}")?,
+                None => writeln!(out, "{title} is to be deleted, and waits for its finalizers")?,
+            },
         }
     }
     Ok(())

@@ -44,7 +44,10 @@ pub async fn join(
         .map_err(|error| Error::Usage(format!("a token cannot last {}: {error}", options.token_lifetime)))?;
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-        "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+        "metadata": {
+            "name": format!("bootstrap-token-{id}"), "namespace": "kube-system",
+            "labels": {api::labels::CLUSTER_NAME: options.name},
+        },
         "stringData": {
             "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
             "auth-extra-groups": BOOTSTRAP_GROUP, "expiration": expiration.to_string(),

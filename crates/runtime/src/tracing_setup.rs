@@ -1,9 +1,16 @@
 //! Where log lines go, decided once per process.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// What no filter changes: `kube`'s client reports failures that its caller handles and reports, and the lowest level
+/// of the protocol crates prints headers, tokens among them.
+const ALWAYS: &str = "kube_client::client::builder=off,tungstenite=debug,tokio_tungstenite=debug,hyper=debug,\
+                      hyper_util=debug,h2=debug,rustls=debug,tower=debug";
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,12 +27,14 @@ pub enum LogFormat {
 /// # Errors
 /// When the filter cannot be parsed, or a subscriber is installed already.
 pub fn init_tracing(filter: &str, format: LogFormat) -> Result<(), super::BoxError> {
-    let filter = EnvFilter::try_new(filter)?;
+    let filter = EnvFilter::try_new(format!("{filter},{ALWAYS}"))?;
     let registry = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Text => registry
-            .with(fmt::layer().with_writer(std::io::stderr))
-            .try_init()?,
+        LogFormat::Text => {
+            let colours = std::io::stderr().is_terminal();
+            let layer = fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+            registry.with(layer).try_init()?;
+        }
         LogFormat::Json => registry
             .with(fmt::layer().json().with_writer(std::io::stderr))
             .try_init()?,

@@ -24,8 +24,14 @@ fn main() -> ExitCode {
     }
     match run::run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(run::Failure { error: None, code }) => ExitCode::from(code),
         // Whoever read the output has seen enough.
-        Err(error) if run::is_closed_pipe(&error.error) => ExitCode::SUCCESS,
-        Err(error) => run::complain(&error.error, error.code),
+        Err(run::Failure {
+            error: Some(error), ..
+        }) if run::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(run::Failure {
+            error: Some(error),
+            code,
+        }) => run::complain(&error, code),
     }
 }

@@ -1,9 +1,9 @@
 //! From what was typed to what the crates below take.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::process::ExitCode;
 
-use api::install::{ChildOptions, Kinds, ParentOptions};
+use api::install::{ChildOptions, Kinds};
 use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
@@ -11,12 +11,15 @@ use commands::{Brought, Hub, JoinOptions, Place, Source, Target, Words};
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
-use crate::cli::{Command, FileArgs, JoinArgs, SimArgs, UpArgs, WordsArgs};
+use crate::cli::{
+    Command, FileArgs, HubArgs, JoinArgs, PersonCommand, RoleCommand, SimArgs, UpArgs, WordsArgs,
+};
 use crate::roles;
 
 /// What failed, and the exit code that says so.
 pub(crate) struct Failure {
-    pub(crate) error: anyhow::Error,
+    /// `None` if everything is said already.
+    pub(crate) error: Option<anyhow::Error>,
     pub(crate) code: u8,
 }
 
@@ -28,7 +31,7 @@ impl From<commands::Error> for Failure {
             1
         };
         Self {
-            error: error.into(),
+            error: Some(error.into()),
             code,
         }
     }
@@ -36,14 +39,17 @@ impl From<commands::Error> for Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self { error, code: 1 }
+        Self {
+            error: Some(error),
+            code: 1,
+        }
     }
 }
 
 impl From<assembly::Error> for Failure {
     fn from(error: assembly::Error) -> Self {
         Self {
-            error: error.into(),
+            error: Some(error.into()),
             code: 1,
         }
     }
@@ -70,11 +76,28 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         // It brings its own runtimes, whose time is not ours.
         return sim(&args);
     }
+    let workers = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
         .enable_all()
         .build()
         .map_err(anyhow::Error::from)?;
+    keep_watch(runtime.handle().clone()).map_err(anyhow::Error::from)?;
     runtime.block_on(dispatch(command))
+}
+
+/// Wakes a sleeping worker now and then. The one that watches sockets and timers may be the one that a long answer
+/// keeps busy; without this, everybody would wait for that answer.
+fn keep_watch(runtime: tokio::runtime::Handle) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name("watch".to_owned())
+        .spawn(move || {
+            loop {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                drop(runtime.spawn(std::future::ready(())));
+            }
+        })?;
+    Ok(())
 }
 
 /// Cancelled by Ctrl-C and SIGTERM.
@@ -95,79 +118,81 @@ fn on_signal() -> Result<CancellationToken, Failure> {
 }
 
 async fn dispatch(command: Command) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout();
-    let out = &mut stdout;
+    let out = &mut std::io::stdout();
     match command {
         Command::Up(args) => Ok(assembly::up(up_config(args), Env::system(), on_signal()?, out).await?),
-        Command::Apply(args) => {
-            let (hub, sources) = files(&args).await?;
-            Ok(commands::apply(&hub, &sources, args.namespace.as_deref(), out).await?)
+        Command::Sim(_) => unreachable!("it was run before there was a runtime"),
+        Command::Person(command) => person(command, out).await,
+        Command::Role(command) => {
+            let shutdown = on_signal()?;
+            Ok(match command {
+                RoleCommand::Hub(args) => roles::hub(args, shutdown).await,
+                RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
+                RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
+                RoleCommand::Agent(args) => roles::agent(args, shutdown).await,
+            }?)
         }
-        Command::Create(args) => {
+    }
+}
+
+async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
+    Ok(Hub::connect(&Place::from(args)).await?)
+}
+
+async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    match command {
+        PersonCommand::Apply(args) => {
             let (hub, sources) = files(&args).await?;
-            Ok(commands::create(&hub, &sources, args.namespace.as_deref(), out).await?)
+            commands::apply(&hub, &sources, args.namespace.as_deref(), out).await?;
         }
-        Command::Diff(args) => {
+        PersonCommand::Create(args) => {
             let (hub, sources) = files(&args).await?;
-            // As kubectl's: 1 says that there are differences, above 1 that it failed.
-            commands::diff(&hub, &sources, args.namespace.as_deref(), out)
-                .await
-                .map_err(|error| {
-                    let code = if matches!(error, commands::Error::Differs) {
-                        1
-                    } else {
-                        2
-                    };
-                    Failure {
-                        error: error.into(),
-                        code,
-                    }
-                })
+            commands::create(&hub, &sources, args.namespace.as_deref(), out).await?;
         }
-        Command::Get(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+        PersonCommand::Diff(args) => {
+            let (hub, sources) = files(&args).await?;
+            diff(commands::diff(&hub, &sources, args.namespace.as_deref(), out).await)?;
+        }
+        PersonCommand::Get(args) => {
             let targets = Target::parse(&args.targets)?;
             let namespace = args.namespace.as_deref().filter(|_| !args.all_namespaces);
-            Ok(commands::get(&hub, &targets, namespace, &args.selector, args.output.into(), out).await?)
+            let hub = hub(&args.hub).await?;
+            commands::get(&hub, &targets, namespace, &args.selector, args.output.into(), out).await?;
         }
-        Command::Delete(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+        PersonCommand::Delete(args) => {
             let sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
             let targets = if args.targets.is_empty() {
                 Vec::new()
             } else {
                 Target::parse(&args.targets)?
             };
+            let hub = hub(&args.hub).await?;
             let namespace = args.namespace.as_deref();
-            Ok(commands::delete(&hub, &sources, &targets, namespace, args.ignore_not_found, out).await?)
+            commands::delete(&hub, &sources, &targets, namespace, args.ignore_not_found, out).await?;
         }
-        Command::Scale(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+        PersonCommand::Scale(args) => {
             let targets = Target::parse(&args.targets)?;
-            Ok(commands::scale(&hub, &targets, args.namespace.as_deref(), args.replicas, out).await?)
+            let hub = hub(&args.hub).await?;
+            commands::scale(&hub, &targets, args.namespace.as_deref(), args.replicas, out).await?;
         }
-        Command::Label(args) => {
+        PersonCommand::Label(args) => {
             let (hub, targets, words) = words(&args).await?;
-            Ok(commands::label(&hub, &targets, args.namespace.as_deref(), &words, out).await?)
+            commands::label(&hub, &targets, args.namespace.as_deref(), &words, out).await?;
         }
-        Command::Annotate(args) => {
+        PersonCommand::Annotate(args) => {
             let (hub, targets, words) = words(&args).await?;
-            Ok(commands::annotate(&hub, &targets, args.namespace.as_deref(), &words, out).await?)
+            commands::annotate(&hub, &targets, args.namespace.as_deref(), &words, out).await?;
         }
-        Command::ApiResources(args) => {
-            Ok(commands::api_resources(&Hub::connect(&Place::from(&args)).await?, out).await?)
+        PersonCommand::ApiResources(args) => commands::api_resources(&hub(&args).await?, out).await?,
+        PersonCommand::Clusters(args) => {
+            let hub = hub(&args.hub).await?;
+            commands::clusters(&hub, args.output.into(), Env::system().now(), out).await?;
         }
-        Command::Clusters(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
-            Ok(commands::clusters(&hub, args.output.into(), Env::system().now(), out).await?)
+        PersonCommand::Kubeconfig(args) => {
+            commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
-        Command::Kubeconfig(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
-            Ok(commands::kubeconfig(&hub, &args.cluster, out).await?)
-        }
-        Command::Join(args) => join(args).await,
-        Command::Leave(args) => {
-            let hub = Hub::connect(&Place::from(&args.hub)).await?;
+        PersonCommand::Join(args) => join(args, out).await?,
+        PersonCommand::Leave(args) => {
             let child = Place {
                 kubeconfig: Some(args.child_kubeconfig),
                 ..Place::default()
@@ -178,29 +203,28 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
             } else {
                 Brought::Remove
             };
-            Ok(commands::leave(&hub, &child, brought, out).await?)
+            commands::leave(&hub(&args.hub).await?, &child, brought, out).await?;
         }
-        Command::Install(args) => {
-            let options = ParentOptions {
-                hub_external_name: args.hub_external_name,
-                hub_port: args.hub_port,
-                image: args.image,
-                compat_anonymous_proxy: args.compat_anonymous_proxy,
-            };
-            Ok(commands::install(&options, out)?)
-        }
-        Command::Crds => Ok(commands::crds(out)?),
-        Command::Sim(_) => unreachable!("it was run before there was a runtime"),
-        Command::Hub(args) => Ok(roles::hub(args, on_signal()?).await?),
-        Command::Scheduler(args) => Ok(roles::scheduler(args, on_signal()?).await?),
-        Command::Controllers(args) => Ok(roles::controllers(args, on_signal()?).await?),
-        Command::Agent(args) => Ok(roles::agent(args, on_signal()?).await?),
+        PersonCommand::Install(args) => commands::install(&args.into(), out)?,
+        PersonCommand::Crds => commands::crds(out)?,
     }
+    Ok(())
+}
+
+/// As kubectl's: exit code 1 says that there are differences, above 1 that it failed.
+fn diff(outcome: Result<(), commands::Error>) -> Result<(), Failure> {
+    outcome.map_err(|error| match error {
+        commands::Error::Differs => Failure { error: None, code: 1 },
+        error => Failure {
+            error: Some(error.into()),
+            code: 2,
+        },
+    })
 }
 
 fn sim(args: &SimArgs) -> Result<(), Failure> {
     let failed = |failure: Box<SimFailure>| Failure {
-        error: failure.into(),
+        error: Some(failure.into()),
         code: 1,
     };
     let out = &mut std::io::stdout();
@@ -256,7 +280,7 @@ async fn words(args: &WordsArgs) -> Result<(Hub, Vec<Target>, Words), Failure> {
     Ok((Hub::connect(&Place::from(&args.hub)).await?, targets, changes))
 }
 
-async fn join(args: JoinArgs) -> Result<(), Failure> {
+async fn join(args: JoinArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
     let mut allow = Kinds::usual();
     for word in &args.allow {
         let (group, resource) = word.split_once('/').unwrap_or(("", word));
@@ -266,7 +290,6 @@ async fn join(args: JoinArgs) -> Result<(), Failure> {
         });
     }
     let rights = ChildOptions { allow };
-    let out = &mut std::io::stdout();
     let (Some(name), Some(parent_url)) = (args.name, args.parent_url) else {
         return Ok(commands::print_rights(&rights, out)?);
     };

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use api::install::ParentOptions;
 use clap::Args;
 use jiff::SignedDuration;
 
@@ -66,4 +67,15 @@ pub(crate) struct InstallArgs {
     /// Lets anybody reach the cluster proxy's door, as upstream does; the child's credential still decides.
     #[arg(long)]
     pub(crate) compat_anonymous_proxy: bool,
+}
+
+impl From<InstallArgs> for ParentOptions {
+    fn from(args: InstallArgs) -> Self {
+        Self {
+            hub_external_name: args.hub_external_name,
+            hub_port: args.hub_port,
+            image: args.image,
+            compat_anonymous_proxy: args.compat_anonymous_proxy,
+        }
+    }
 }

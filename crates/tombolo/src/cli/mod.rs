@@ -44,6 +44,15 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Runs one deterministic simulation of a fleet, with faults.
     Sim(SimArgs),
+    #[command(flatten)]
+    Person(PersonCommand),
+    #[command(flatten)]
+    Role(RoleCommand),
+}
+
+/// What a person does with a hub.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PersonCommand {
     /// Makes the hub's templates as files say.
     Apply(FileArgs),
     /// Makes templates that must not be there yet.
@@ -74,6 +83,11 @@ pub(crate) enum Command {
     Install(InstallArgs),
     /// Prints the custom resource definitions alone.
     Crds,
+}
+
+/// One role, against a cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RoleCommand {
     /// Runs the hub on a parent cluster: shadow API, cluster proxy, tunnels.
     Hub(HubRoleArgs),
     /// Runs the scheduler on a parent cluster.
