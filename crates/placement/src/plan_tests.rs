@@ -86,10 +86,10 @@ fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
         matches!(verdict, Verdict::Feasible { kept_despite: Some(taint), .. } if taint.means_not_ready())
     });
     let kept = names(kept.map(|(key, _)| key).collect());
-    match &placement.decision {
-        Decision::Bind(binding) => (names(binding.clusters().iter().collect()), kept),
-        other => (format!("{other:?}"), kept),
-    }
+    let Decision::Bind(binding) = &placement.decision else {
+        panic!("nothing fits: {:?}", placement.decision);
+    };
+    (names(binding.clusters().iter().collect()), kept)
 }
 
 #[test]
