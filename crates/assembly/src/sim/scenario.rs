@@ -59,6 +59,7 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
         Shape::Divided
     };
     run.trace.line("-", &format!("{shape:?}"));
+    run.trace.may_move(shape == Shape::Divided);
     // Registration begins at once, the Subscription follows.
     let (prepare, send) = (moment(&mut random, 5_000), moment(&mut random, 20_000));
     let span = Span {
@@ -561,9 +562,6 @@ impl Run<'_> {
             .map(|description| format!("{}.{}", meta::namespace(description), meta::name(description)))
             .collect();
         for member in &self.fleet.members {
-            if self.may_keep(member.cluster.name()) {
-                continue;
-            }
             let client = member.cluster.administrator();
             for resource in [
                 &kubernetes::NAMESPACES,
@@ -587,12 +585,6 @@ impl Run<'_> {
         Ok(strays)
     }
 
-    /// By Clusternet's rule the parent deletes nothing in a cluster that is not ready, so that the Subscription can
-    /// go; what was there stays when the cluster comes back.
-    fn may_keep(&self, cluster: &str) -> bool {
-        self.trace.is_excused(cluster)
-    }
-
     /// What is left of the Subscription after it was deleted.
     async fn remains(&self) -> Result<Vec<String>, Error> {
         let mut left = self.strays().await?;
@@ -607,10 +599,8 @@ impl Run<'_> {
                 ));
             }
         }
-        for (index, member) in self.fleet.members.iter().enumerate() {
-            if !self.may_keep(member.cluster.name()) {
-                left.extend(self.remains_in(index).await?);
-            }
+        for index in 0..self.fleet.members.len() {
+            left.extend(self.remains_in(index).await?);
         }
         Ok(left)
     }

@@ -37,6 +37,8 @@ struct Inner {
     stays: bool,
     /// Where it need not.
     excused: BTreeSet<String>,
+    /// Whether it need not where a cluster is not ready.
+    moves: bool,
 }
 
 impl Trace {
@@ -100,14 +102,19 @@ impl Trace {
         inner.excused.clear();
     }
 
+    /// Whether the application goes elsewhere when a cluster is not ready: divided replicas do.
+    pub(crate) fn may_move(&self, moves: bool) {
+        self.inner().moves = moves;
+    }
+
     /// From here (a cluster, or a namespace of the parent) the application may go: somebody deletes a part of it by
-    /// hand, or the cluster was not ready for a moment, which is reason enough to take everything away.
+    /// hand, or takes the cluster out of the Subscription.
     pub(crate) fn excuse(&self, place: &str) {
         self.inner().excused.insert(place.to_owned());
     }
 
-    /// Whether the application may go from here, or be left behind by a parent that had given the cluster up.
-    pub(crate) fn is_excused(&self, place: &str) -> bool {
+    /// Whether the application may go from here.
+    fn is_excused(&self, place: &str) -> bool {
         self.inner().excused.contains(place)
     }
 
@@ -122,7 +129,8 @@ impl Trace {
         const CLUSTERS: &str = "clusters.clusternet.io/managedclusters";
         let resource = key.resource.as_str();
         let taint = api::reasons::TAINT_UNSCHEDULABLE.as_bytes();
-        if resource == CLUSTERS && json.windows(taint.len()).any(|part| part == taint) {
+        let moves = self.inner().moves;
+        if moves && resource == CLUSTERS && json.windows(taint.len()).any(|part| part == taint) {
             self.excuse(&key.name);
             self.excuse(&key.namespace);
         }
