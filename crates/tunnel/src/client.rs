@@ -155,13 +155,23 @@ pub async fn run(
             backoff.reset();
         }
         let wait = backoff.next_delay(env.random_u64());
-        tracing::warn!(
-            url = config.url,
-            error = reason,
-            attempt = backoff.attempts(),
-            retry_in_ms = wait.as_millis() as u64,
-            "tunnel is down"
-        );
+        // One loss is everyday life (a hub restarts, a link flaps); that it does not come back is worth a warning.
+        if backoff.attempts() <= 1 {
+            tracing::info!(
+                url = config.url,
+                error = reason,
+                retry_in_ms = wait.as_millis() as u64,
+                "tunnel is down"
+            );
+        } else {
+            tracing::warn!(
+                url = config.url,
+                error = reason,
+                attempt = backoff.attempts(),
+                retry_in_ms = wait.as_millis() as u64,
+                "tunnel stays down"
+            );
+        }
         config.state.send_replace(ClientState::Disconnected(Some(reason)));
         tokio::select! {
             biased;
