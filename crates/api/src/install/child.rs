@@ -83,57 +83,21 @@ impl Default for ChildOptions {
     }
 }
 
+const DEPLOYER: &str = "clusternet:app-deployer";
+const OBSERVER: &str = "clusternet:agent";
+const VISITOR: &str = "clusternet:visitor";
+
 /// Namespace, identities and rights of the agent, in an order in which they can be made.
 pub fn child(options: &ChildOptions) -> Vec<Value> {
-    const DEPLOYER: &str = "clusternet:app-deployer";
-    const OBSERVER: &str = "clusternet:agent";
-    const VISITOR: &str = "clusternet:visitor";
-    let deployer = options
-        .allow
-        .iter()
-        .map(|kinds| {
-            let resources: Vec<&str> = kinds.resources.iter().map(String::as_str).collect();
-            rule(&[kinds.group.as_str()], &resources, WRITE)
-        })
-        .collect();
-    let mut health = serde_json::json!({"verbs": ["get"]});
-    health["nonResourceURLs"] = serde_json::json!(["/healthz", "/livez", "/readyz", "/version"]);
-    vec![
+    let mut manifests = vec![
         namespace(SYSTEM_NAMESPACE),
         service_account(AGENT),
         service_account(APP_DEPLOYER),
-        cluster_role(DEPLOYER, deployer),
-        cluster_role(
-            OBSERVER,
-            vec![
-                rule(&[""], &["nodes", "pods"], READ),
-                rule(&["metrics.k8s.io"], &["nodes", "pods"], &["get", "list"]),
-                rule(
-                    &["multicluster.x-k8s.io"],
-                    &["serviceexports"],
-                    &["get", "list", "watch", "update", "patch"],
-                ),
-                rule(
-                    &["", "events.k8s.io"],
-                    &["events"],
-                    &["create", "patch", "update"],
-                ),
-                health,
-            ],
-        ),
-        // What a person wants who comes through the hub; whoever may make pods could do all of it anyway.
-        cluster_role(
-            VISITOR,
-            vec![
-                rule(&["", "events.k8s.io"], &["nodes", "events"], READ),
-                rule(&[""], &["pods/log", "pods/status"], &["get"]),
-                rule(
-                    &[""],
-                    &["pods/exec", "pods/attach", "pods/portforward"],
-                    &["get", "create"],
-                ),
-            ],
-        ),
+        deployer(&options.allow),
+        observer(),
+        visitor(&options.allow),
+    ];
+    manifests.extend([
         cluster_binding(
             "clusternet:parent-visits",
             VISITOR,
@@ -150,6 +114,77 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
             OBSERVER,
             vec![account_subject(AGENT)],
         ),
+    ]);
+    manifests.extend(own_namespace());
+    manifests
+}
+
+/// What the parent may send.
+fn deployer(allow: &[Kinds]) -> Value {
+    let rules = allow
+        .iter()
+        .map(|kinds| {
+            let resources: Vec<&str> = kinds.resources.iter().map(String::as_str).collect();
+            rule(&[kinds.group.as_str()], &resources, WRITE)
+        })
+        .collect();
+    cluster_role(DEPLOYER, rules)
+}
+
+/// What the agent reports of.
+fn observer() -> Value {
+    let mut health = serde_json::json!({"verbs": ["get"]});
+    health["nonResourceURLs"] = serde_json::json!(["/healthz", "/livez", "/readyz", "/version"]);
+    cluster_role(
+        OBSERVER,
+        vec![
+            rule(&[""], &["nodes", "pods"], READ),
+            rule(&["metrics.k8s.io"], &["nodes", "pods"], &["get", "list"]),
+            rule(
+                &["multicluster.x-k8s.io"],
+                &["serviceexports"],
+                &["get", "list", "watch", "update", "patch"],
+            ),
+            rule(
+                &["", "events.k8s.io"],
+                &["events"],
+                &["create", "patch", "update"],
+            ),
+            health,
+        ],
+    )
+}
+
+/// What a person wants who comes through the hub; whoever may make pods could do all of it anyway, and whoever may
+/// write a workload may scale it.
+fn visitor(allow: &[Kinds]) -> Value {
+    const SCALABLE: &[&str] = &["deployments", "replicasets", "statefulsets"];
+    let mut rules = vec![
+        rule(&["", "events.k8s.io"], &["nodes", "events"], READ),
+        rule(&[""], &["pods/log", "pods/status"], &["get"]),
+        rule(
+            &[""],
+            &["pods/exec", "pods/attach", "pods/portforward"],
+            &["get", "create"],
+        ),
+    ];
+    let scales: Vec<String> = allow
+        .iter()
+        .filter(|kinds| kinds.group == "apps")
+        .flat_map(|kinds| &kinds.resources)
+        .filter(|resource| SCALABLE.contains(&resource.as_str()))
+        .map(|resource| format!("{resource}/scale"))
+        .collect();
+    if !scales.is_empty() {
+        let scales: Vec<&str> = scales.iter().map(String::as_str).collect();
+        rules.push(rule(&["apps"], &scales, &["get", "update", "patch"]));
+    }
+    cluster_role(VISITOR, rules)
+}
+
+/// What the agent keeps in its own namespace.
+fn own_namespace() -> Vec<Value> {
+    vec![
         role(
             "clusternet-agent-state",
             SYSTEM_NAMESPACE,
@@ -185,4 +220,40 @@ pub fn child(options: &ChildOptions) -> Vec<Value> {
             vec![account_subject(AGENT)],
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_write_a_workload_may_scale_it() {
+        let table: [(&[&str], &str, &[&str]); 3] = [
+            (
+                &["deployments", "daemonsets", "statefulsets", "replicasets"],
+                "apps",
+                &["deployments/scale", "statefulsets/scale", "replicasets/scale"],
+            ),
+            (&["deployments"], "apps", &["deployments/scale"]),
+            (&["deployments"], "x.io", &[]),
+        ];
+        for (resources, group, expected) in table {
+            let allow = vec![Kinds::of(group, resources)];
+            let manifests = child(&ChildOptions { allow });
+            let visitor = manifests
+                .iter()
+                .find(|it| it["kind"] == "ClusterRole" && it["metadata"]["name"] == VISITOR)
+                .unwrap();
+            let rules = visitor["rules"].as_array().unwrap();
+            let scale = rules.iter().find(|rule| rule["apiGroups"][0] == "apps");
+            let got = scale.map(|rule| rule["resources"].clone());
+            assert_eq!(
+                got.unwrap_or_else(|| serde_json::json!([])),
+                serde_json::json!(expected)
+            );
+            if let Some(rule) = scale {
+                assert_eq!(rule["verbs"], serde_json::json!(["get", "update", "patch"]));
+            }
+        }
+    }
 }
