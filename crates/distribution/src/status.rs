@@ -11,7 +11,7 @@ use machinery::{meta, resource};
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Plan};
-use crate::feed::Feed;
+use crate::feed::{Feed, HELM_CHART};
 
 /// What one plan may look at.
 #[derive(Clone, Copy)]
@@ -133,22 +133,36 @@ impl Report {
         let own: Vec<&Arc<Value>> = own.filter(|it| !meta::is_deleting(it)).collect();
         let mut rows = BTreeMap::new();
         for description in &own {
+            let applied = description["status"]["phase"] == "Success";
             for entry in description["status"]["manifestStatuses"]
                 .as_array()
                 .into_iter()
                 .flatten()
             {
-                rows.insert(identity(&Feed::from_value(entry)), row(entry));
+                rows.insert(identity(&Feed::from_value(entry)), row(entry, applied));
+            }
+            for chart in description["spec"]["charts"].as_array().into_iter().flatten() {
+                let chart = Feed {
+                    kind: HELM_CHART.to_owned(),
+                    api_version: apps::HELM_CHARTS.api_version(),
+                    ..Feed::from_value(chart)
+                };
+                let available = Row {
+                    available: applied,
+                    ..Row::default()
+                };
+                rows.insert(identity(&chart), available);
             }
         }
         let succeeded = !own.is_empty() && own.iter().all(|it| it["status"]["phase"] == "Success");
         Self { rows, succeeded }
     }
 
-    /// An object that nobody reported is available if it has no status to speak of and was applied.
+    /// An object that nobody reported is available if it has no status to speak of and was applied. A chart that is in
+    /// no Description is nowhere.
     fn row(&self, feed: &Feed) -> Row {
         let silent = || Row {
-            available: self.succeeded && !has_replicas(feed),
+            available: self.succeeded && !has_replicas(feed) && !feed.is_chart(),
             numbers: Numbers::new(),
         };
         self.rows.get(&identity(feed)).cloned().unwrap_or_else(silent)
@@ -175,8 +189,9 @@ fn has_replicas(feed: &Feed) -> bool {
     )
 }
 
-/// Reads one element of `manifestStatuses`.
-fn row(entry: &Value) -> Row {
+/// Reads one element of `manifestStatuses`; `applied`: whether its Description was carried out. In one that was not,
+/// only what has an `observedStatus`, if an empty one, is known to be in the cluster.
+fn row(entry: &Value, applied: bool) -> Row {
     let feed = Feed::from_value(entry);
     let status = &entry["observedStatus"];
     let number = |field: &str| status[field].as_i64().unwrap_or(0);
@@ -239,7 +254,7 @@ fn row(entry: &Value) -> Row {
             ]);
             !is_true("Failed") && (is_true("Complete") || number("active") + number("succeeded") > 0)
         }
-        _ => true,
+        _ => applied || status.is_object(),
     };
     Row { available, numbers }
 }
@@ -413,7 +428,50 @@ mod tests {
         for (api_version, kind, status, expected) in table {
             let entry =
                 json!({"apiVersion": api_version, "kind": kind, "name": "x", "observedStatus": status});
-            assert_eq!(row(&entry).available, expected, "{kind} {status}");
+            for applied in [true, false] {
+                assert_eq!(row(&entry, applied).available, expected, "{kind} {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_not_available() {
+        const ROLE: &str =
+            r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "evil"}"#;
+        const CHART: &str = r#"{"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmChart", "namespace": "foo", "name": "sql"}"#;
+        let refused = json!([feed(ROLE)]);
+        let mut seen = refused.clone();
+        seen[0]["observedStatus"] = json!({});
+        // The Description's phase, what it lists, what it is for, and whether that is available.
+        for (phase, entries, of, expected) in [
+            ("Success", json!([]), ROLE, true),
+            ("Failure", json!([]), ROLE, false),
+            ("Success", refused.clone(), ROLE, true),
+            ("Failure", refused.clone(), ROLE, false),
+            ("Pending", refused.clone(), ROLE, false),
+            ("Failure", seen.clone(), ROLE, true),
+            ("Failure", refused, DEPLOYMENT, false),
+            ("Success", seen, CHART, false),
+        ] {
+            let mut subscription = subscription();
+            subscription["spec"]["feeds"] = json!([feed(of)]);
+            subscription["status"]["bindingClusters"] = json!(["ns-a/a"]);
+            let report = json!({"metadata": {"namespace": "ns-a", "name": "app-x-generic"},
+                "status": {"phase": phase, "manifestStatuses": entries}});
+            let plan = run(&subscription, &[Arc::new(report)]);
+            let Action::Patch { patch, .. } = &plan.actions[0] else {
+                panic!()
+            };
+            let status = &patch["status"];
+            let available = &status["aggregatedStatuses"][0]["feedStatusSummary"]["available"];
+            assert_eq!(available, expected, "{phase} {entries} {of}");
+            assert_eq!(status["completedReleases"], i32::from(expected));
+        }
+        let charts = json!([{"namespace": "foo", "name": "sql"}]);
+        for (phase, expected) in [("Success", true), ("Installing", false)] {
+            let helm = json!({"metadata": {"namespace": "ns-a"}, "spec": {"charts": charts}, "status": {"phase": phase}});
+            let report = Report::of(&json!({"metadata": {"namespace": "ns-a"}}), &[Arc::new(helm)]);
+            assert_eq!(report.row(&Feed::from_value(&feed(CHART))).available, expected);
         }
     }
 }
