@@ -9,6 +9,7 @@ pub mod apps;
 pub mod clusters;
 mod crd;
 pub mod facts;
+pub mod feed;
 pub mod finalizers;
 pub mod install;
 pub mod kubernetes;

@@ -54,6 +54,8 @@ pub const SYNCED: &str = "Synced";
 
 /// Event (warning).
 pub const BAD_SCHEDULING_RESULT: &str = "BadSchedulingResult";
+/// Event (warning): nobody executes charts. One of ours.
+pub const CHARTS_NOT_EXECUTED: &str = "ChartsNotExecuted";
 /// Event (warning).
 pub const CHART_LOCATE_FAILURE: &str = "ChartLocateFailure";
 /// Event (warning).

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
 use crate::division::{self, Division};
-use crate::feed::Feed;
+use crate::feed::{self, Feed};
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
 
@@ -151,7 +151,7 @@ fn reference(view: &View<'_>, found: &[(&Feed, Option<Arc<Value>>)], plan: &mut 
     }
 }
 
-/// Every template, or why nothing of the Base is delivered: one missing feed holds back all of them.
+/// Every template that goes out, or why nothing of the Base is delivered: one missing feed holds back all of them.
 fn templates<'a>(
     base: &Value,
     found: &'a [(&'a Feed, Option<Arc<Value>>)],
@@ -160,50 +160,20 @@ fn templates<'a>(
     let mut templates = Vec::new();
     let mut problems = Vec::new();
     for (feed, template) in found {
-        let Some(template) = template
-            .as_deref()
-            .filter(|it| !meta::is_deleting(it) || in_use(it))
-        else {
-            let note = format!("{feed} in {} does not exist", feed.api_version);
-            plan.push(Action::warning(
-                base,
-                &reasons::nonexistent(&feed.kind),
-                note.clone(),
-            ));
-            problems.push(note);
-            continue;
-        };
-        if feed.is_chart() {
-            let status = &template["status"];
-            match status["phase"].as_str().unwrap_or_default() {
-                "" => {
-                    let note = format!("{feed} is in verifying");
-                    plan.push(Action::warning(base, reasons::VERIFYING_HELM_CHART, note.clone()));
-                    problems.push(note);
-                }
-                "NotFound" => {
-                    let note = format!(
-                        "{feed} is not found: {}",
-                        status["reason"].as_str().unwrap_or_default()
-                    );
-                    plan.push(Action::warning(base, reasons::HELM_CHART_NOT_FOUND, note.clone()));
-                    problems.push(note);
-                }
-                _ => {}
+        if let Some(trouble) = feed::trouble(feed, template.as_deref()) {
+            plan.push(Action::warning(base, &trouble.reason, trouble.note.clone()));
+            if trouble.holds_all {
+                problems.push(trouble.note);
             }
+        } else if let Some(template) = template.as_deref() {
+            templates.push((*feed, template));
         }
-        templates.push((*feed, template));
     }
     if problems.is_empty() {
         Ok(templates)
     } else {
         Err(problems.join("; "))
     }
-}
-
-/// Whether somebody deleted a template that is protected because it is used: it stays in force until it goes.
-fn in_use(template: &Value) -> bool {
-    meta::has_finalizer(template, finalizers::FEED_PROTECTION)
 }
 
 fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {

@@ -181,9 +181,7 @@ fn waits_for_charts_to_be_found() {
     let mut world = World::default();
     add_manifest(&mut world, "Service", "web");
     let mut chart = json!({"metadata": {"namespace": "foo", "name": "mysql"}, "spec": {"chart": "mysql"}});
-    world.put(&apps::HELM_CHARTS, chart.clone());
     set_base(&mut world, &[feed("HelmChart", "mysql"), feed("Service", "web")]);
-    world.apply(&pass(&world));
     chart["status"] = json!({"phase": "NotFound", "reason": "no such repository"});
     world.put(&apps::HELM_CHARTS, chart.clone());
     let blocked = pass(&world);
@@ -197,12 +195,7 @@ fn waits_for_charts_to_be_found() {
     world.apply(&pass(&world));
     assert_eq!(
         world.events,
-        [
-            "VerifyingHelmChart",
-            "HelmChartNotFound",
-            "DescriptionCreated",
-            "DescriptionCreated"
-        ]
+        ["HelmChartNotFound", "DescriptionCreated", "DescriptionCreated"]
     );
     let helm = world
         .get(&apps::DESCRIPTIONS, NAMESPACE, "app-x7k2p-helm")
@@ -212,6 +205,33 @@ fn waits_for_charts_to_be_found() {
         json!([{"namespace": "foo", "name": "mysql"}])
     );
     assert_eq!(helm["spec"]["raw"], json!([""]));
+    assert!(!pass(&world).writes());
+}
+
+#[test]
+fn a_chart_that_nobody_executes_holds_nothing_back() {
+    let mut world = World::default();
+    add_manifest(&mut world, "Service", "web");
+    world.put(
+        &apps::HELM_CHARTS,
+        json!({"metadata": {"namespace": "foo", "name": "mysql"}, "spec": {"chart": "mysql"}}),
+    );
+    set_base(&mut world, &[feed("HelmChart", "mysql"), feed("Service", "web")]);
+    let first = pass(&world);
+    let told = first.actions.iter().find_map(|action| match action {
+        Action::Event { note, .. } => Some(note.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        told,
+        Some("HelmChart foo/mysql is not deployed: charts are not executed by this version")
+    );
+    assert_eq!(first.next, Next::Done);
+    world.apply(&first);
+    assert_eq!(world.events, ["ChartsNotExecuted", "DescriptionCreated"]);
+    let descriptions = world.list(&apps::DESCRIPTIONS);
+    assert_eq!(descriptions.len(), 1);
+    assert_eq!(raw(&descriptions[0])[0]["kind"], "Service");
     assert!(!pass(&world).writes());
 }
 

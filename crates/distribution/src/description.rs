@@ -49,6 +49,13 @@ pub fn plan(view: &View<'_>) -> Plan {
             plan.push(Action::patch(&apps::HELM_RELEASES, release, patch));
         }
     }
+    if lost.is_none() && description["spec"]["deployer"] == "Helm" && view.releases.is_empty() {
+        // Releases are all that such a one has, and no agent looks at it.
+        if let Some(patch) = remove_finalizers(description, &[finalizers::APP]) {
+            plan.push(Action::patch(&apps::DESCRIPTIONS, description, patch));
+        }
+        return plan;
+    }
     let Some(lost) = lost else {
         let waiting = || Next::Blocked("waiting for the agent to take the objects away".to_owned());
         plan.next = patience.map_or_else(waiting, Next::Again);
@@ -122,6 +129,22 @@ mod tests {
             .map(|status| json!({"type": "Ready", "status": status}))
             .collect();
         Arc::new(json!({"metadata": {"name": "edge-7"}, "status": {"conditions": conditions}}))
+    }
+
+    #[test]
+    fn lets_a_description_of_charts_go_with_its_last_release() {
+        let description = json!({"kind": "Description", "spec": {"deployer": "Helm"}, "metadata": {
+            "namespace": "ns", "name": "d", "finalizers": ["apps.clusternet.io/finalizer"], "deletionTimestamp": "x"}});
+        let release = Arc::new(json!({"metadata": {"name": "r", "deletionTimestamp": "x"}}));
+        for (releases, patches) in [(&[][..], 1), (&[release][..], 0)] {
+            let plan = plan(&View {
+                description: &description,
+                clusters: &[cluster(Some("True"))],
+                releases,
+                unready_for: Duration::ZERO,
+            });
+            assert_eq!(plan.actions.len(), patches, "{plan:?}");
+        }
     }
 
     fn check(deleting: bool, clusters: &[Arc<Value>], releases: &[Arc<Value>]) -> String {

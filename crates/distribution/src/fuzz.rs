@@ -34,6 +34,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
             namespaces: &BTreeMap::from([(namespace, Arc::clone(&a_base))]),
             bases: &bases,
             referenced: &templates,
+            template: &|feed| feeds.get(feed).cloned(),
             is_taken: &|_, _| false,
         }),
         base::plan(&base::View {

@@ -8,6 +8,7 @@ use machinery::meta;
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
+use crate::feed::{self, Feed};
 use crate::labels as names;
 
 /// Longest name of a Subscription that Bases carry in labels: their own names are longer by six.
@@ -24,6 +25,8 @@ pub struct View<'a> {
     pub bases: &'a [Arc<Value>],
     /// Every Manifest and HelmChart that carries the Subscription's uid as a label.
     pub referenced: &'a [Arc<Value>],
+    /// The template of a feed.
+    pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
     /// Whether a Base of this namespace and name exists.
     pub is_taken: &'a dyn Fn(&str, &str) -> bool,
 }
@@ -62,6 +65,12 @@ pub fn plan(view: &View<'_>) -> Plan {
         }
     }
     drop_references(view, &mut plan);
+    // Bases tell it too, but who looks at those?
+    for feed in Feed::all_of(subscription) {
+        if let Some(trouble) = feed::trouble(&feed, (view.template)(&feed).as_deref()) {
+            plan.push(Action::warning(subscription, &trouble.reason, trouble.note));
+        }
+    }
     if plan.actions[written..]
         .iter()
         .any(|action| !matches!(action, Action::Event { .. }))
@@ -98,10 +107,9 @@ fn plan_deletion(view: &View<'_>) -> Plan {
 
 /// Templates that the Subscription no longer names lose its label.
 fn drop_references(view: &View<'_>, plan: &mut Plan) {
-    let feeds = crate::Feed::all_of(view.subscription);
+    let feeds = Feed::all_of(view.subscription);
     for template in view.referenced {
-        let used =
-            crate::Feed::of_template(template).is_some_and(|it| feeds.iter().any(|feed| feed.is_same(&it)));
+        let used = Feed::of_template(template).is_some_and(|it| feeds.iter().any(|feed| feed.is_same(&it)));
         if !used {
             plan.push(crate::base::drop_label(template, meta::uid(view.subscription)));
         }

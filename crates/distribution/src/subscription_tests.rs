@@ -10,6 +10,9 @@ const NAME: &str = "app";
 
 fn world(clusters: &[&str]) -> World {
     let mut world = World::default();
+    for name in ["foo", "bar"] {
+        add_template(&mut world, "Namespace", name);
+    }
     for cluster in clusters {
         add_cluster(&mut world, cluster);
     }
@@ -50,11 +53,20 @@ fn pass(world: &World) -> Plan {
         .list(&apps::MANIFESTS)
         .into_iter()
         .filter(|it| meta::label(it, uid).is_some());
+    let mut index = crate::FeedIndex::default();
+    for template in world
+        .list(&apps::MANIFESTS)
+        .iter()
+        .chain(&world.list(&apps::HELM_CHARTS))
+    {
+        index.insert(template);
+    }
     plan(&View {
         subscription,
         namespaces: &namespaces,
         bases: &world.labelled(&apps::BASES, labels::CONFIG_UID, uid),
         referenced: &templates.collect::<Vec<_>>(),
+        template: &|feed| index.get(feed).cloned(),
         is_taken: &|namespace, name| world.get(&apps::BASES, namespace, name).is_some(),
     })
 }
@@ -65,6 +77,43 @@ fn homes(world: &World) -> Vec<String> {
         .iter()
         .map(|base| meta::namespace(base).to_owned())
         .collect()
+}
+
+fn add_template(world: &mut World, kind: &str, name: &str) {
+    world.put(
+        &apps::MANIFESTS,
+        json!({"metadata": {"namespace": "clusternet-reserved", "name": format!("{kind}.{name}"), "labels":
+            {labels::CONFIG_VERSION: "v1", labels::CONFIG_KIND: kind, labels::CONFIG_NAME: name}}}),
+    );
+}
+
+#[test]
+fn tells_which_feeds_do_not_go_out() {
+    let mut world = world(&["a"]);
+    subscribe(&mut world, &["a"]);
+    let mut object = Value::clone(world.get(&apps::SUBSCRIPTIONS, "default", NAME).unwrap());
+    object["spec"]["feeds"] = json!([
+        {"kind": "Namespace", "apiVersion": "v1", "name": "foo"},
+        {"kind": "Namespace", "apiVersion": "v1", "name": "missing"},
+        {"kind": "HelmChart", "apiVersion": "apps.clusternet.io/v1alpha1", "namespace": "foo", "name": "mysql"},
+    ]);
+    world.put(&apps::SUBSCRIPTIONS, object);
+    world.put(
+        &apps::HELM_CHARTS,
+        json!({"metadata": {"namespace": "foo", "name": "mysql"}}),
+    );
+    world.apply(&pass(&world));
+    world.events.clear();
+    for expected in [
+        &["NonexistentNamespace", "ChartsNotExecuted"][..],
+        &["ChartsNotExecuted"],
+    ] {
+        let plan = pass(&world);
+        assert!(!plan.writes(), "an event is nothing to write");
+        world.apply(&plan);
+        assert_eq!(std::mem::take(&mut world.events), expected);
+        add_template(&mut world, "Namespace", "missing");
+    }
 }
 
 #[test]

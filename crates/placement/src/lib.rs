@@ -17,9 +17,10 @@ pub mod sampling;
 pub mod score;
 pub mod taints;
 
+pub use api::feed::Feed;
 pub use bind::{Binding, status_patch};
 pub use config::{Config, ConfigError, Profile};
 pub use model::{
-    Cluster, ClusterKey, Feed, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription,
+    Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription,
 };
 pub use plan::{Decision, Failure, FitError, Placement, Snapshot, Verdict, Waiting, place};

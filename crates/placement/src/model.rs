@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use api::feed::Feed;
 use machinery::selector::LabelSelector;
 use serde_json::Value;
 
@@ -103,44 +104,6 @@ pub struct Subscriber {
     pub weight: u32,
     /// `subGroupStrategy.minClusters`.
     pub min_clusters: Option<usize>,
-}
-
-/// A template that a Subscription refers to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Feed {
-    /// `kind`.
-    pub kind: String,
-    /// `apiVersion`.
-    pub api_version: String,
-    /// `namespace`, empty if cluster-scoped.
-    pub namespace: String,
-    /// `name`.
-    pub name: String,
-}
-
-impl Feed {
-    /// From an element of `spec.feeds`.
-    pub fn from_value(value: &Value) -> Self {
-        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            kind: text("kind"),
-            api_version: text("apiVersion"),
-            namespace: text("namespace"),
-            name: text("name"),
-        }
-    }
-
-    /// The key of `status.replicas`: `<apiVersion>/<Kind>/<namespace>/<name>`, without the namespace if there is none.
-    pub fn key(&self) -> String {
-        if self.namespace.is_empty() {
-            format!("{}/{}/{}", self.api_version, self.kind, self.name)
-        } else {
-            format!(
-                "{}/{}/{}/{}",
-                self.api_version, self.kind, self.namespace, self.name
-            )
-        }
-    }
 }
 
 /// How replicas are treated.

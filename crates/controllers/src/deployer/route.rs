@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{apps, labels};
 use distribution::Feed;
+use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
 use machinery::meta;
 use serde_json::Value;
@@ -58,10 +59,8 @@ impl Deployer {
         let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
         let (old, new) = (feeds(&change.old), feeds(&change.new));
         let leaves = change.new.as_deref().is_none_or(meta::is_deleting);
-        let dropped: Vec<Feed> = old
-            .into_iter()
-            .filter(|feed| leaves || !new.contains(feed))
-            .collect();
+        let kept = if leaves { &[] } else { &*new };
+        let dropped: Vec<Feed> = obsolete(&old, kept).into_iter().cloned().collect();
         let mut indexes = self.indexes();
         for (_, template) in indexes.templates_of(&dropped) {
             if let Some(template) = template.filter(|it| meta::is_deleting(it)) {
@@ -127,7 +126,12 @@ impl Deployer {
             for key in indexes.bases.keys(&feeds) {
                 self.queue.add(Job::Base(key));
             }
+            // A Subscription tells which of its templates are not there.
+            let comes_or_goes = differs(change, |it| (is_deleting(it), it["status"]["phase"].clone()));
             for key in indexes.subscriptions.keys(&feeds) {
+                if comes_or_goes {
+                    self.queue.add(Job::Subscription(key.clone()));
+                }
                 self.queue.add(Job::Inventory(key));
             }
         }

@@ -1,6 +1,7 @@
 //! Looking at one object: take a snapshot, plan, carry out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{apps, clusters, kubernetes, labels, reasons};
@@ -41,11 +42,12 @@ impl Deployer {
             .map(|namespace| (meta::name(&namespace).to_owned(), namespace))
             .collect();
         let uid = meta::uid(&object);
-        let (bases, referenced) = {
+        let (bases, referenced, templates) = {
             let mut indexes = self.indexes();
             (
                 indexes.bases.find(&Tie::Uid(uid.to_owned())),
                 indexes.templates().used_by(uid),
+                indexes.templates_of(&Feed::all_of(&object)),
             )
         };
         let plan = subscription::plan(&subscription::View {
@@ -53,6 +55,7 @@ impl Deployer {
             namespaces: &namespaces,
             bases: &bases,
             referenced: &referenced,
+            template: &|feed| lookup(&templates, feed),
             is_taken: &|namespace, name| {
                 let there = self.shared.cache(&apps::BASES).get(Some(namespace), name);
                 there.is_some_and(|base| meta::label(&base, labels::CONFIG_UID) != Some(uid))
@@ -96,12 +99,7 @@ impl Deployer {
             .list_namespace(&key.namespace);
         let plan = base::plan(&base::View {
             base: &object,
-            template: &|feed| {
-                templates
-                    .iter()
-                    .find(|(it, _)| it == feed)
-                    .and_then(|(_, template)| template.clone())
-            },
+            template: &|feed| lookup(&templates, feed),
             descriptions: &descriptions,
             referenced: &referenced,
             overrides: &Overrides {
@@ -172,12 +170,7 @@ impl Deployer {
         let plan = inventory::plan(&inventory::View {
             subscription: &object,
             inventory: have.as_deref(),
-            template: &|feed| {
-                templates
-                    .iter()
-                    .find(|(it, _)| it == feed)
-                    .and_then(|(_, template)| template.clone())
-            },
+            template: &|feed| lookup(&templates, feed),
         });
         self.finish(&object, reasons::FEED_INVENTORY_NOT_SYNCED, plan)
             .await
@@ -218,6 +211,12 @@ impl Deployer {
             }
         }
     }
+}
+
+/// The template of one of the feeds that were looked up.
+fn lookup(templates: &[(Feed, Option<Arc<Value>>)], feed: &Feed) -> Option<Arc<Value>> {
+    let (_, template) = templates.iter().find(|(it, _)| it == feed)?;
+    template.clone()
 }
 
 /// For how long a cluster has been saying that it is not ready.

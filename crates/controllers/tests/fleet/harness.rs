@@ -227,6 +227,30 @@ impl Fleet {
         .await
     }
 
+    /// What events of one reason say about an object, as soon as there is one.
+    pub(crate) async fn await_events(&self, kind: &str, name: &str, reason: &str) -> Vec<String> {
+        self.wait(&format!("{reason} on {kind} {name}"), async || {
+            let events = self
+                .client
+                .list(&kubernetes::EVENTS, None, &ListOptions::default())
+                .await
+                .unwrap()
+                .items;
+            let about = |it: &&Value| {
+                it["involvedObject"]["kind"] == kind
+                    && it["involvedObject"]["name"] == name
+                    && it["reason"] == reason
+            };
+            let notes: Vec<String> = events
+                .iter()
+                .filter(about)
+                .filter_map(|it| it["message"].as_str().map(str::to_owned))
+                .collect();
+            (!notes.is_empty()).then_some(notes)
+        })
+        .await
+    }
+
     pub(crate) async fn change(
         &self,
         resource: &ApiResource,
@@ -390,12 +414,18 @@ async fn fill_tokens(client: Client, stop: CancellationToken) {
     }
 }
 
+/// The objects of a Description.
+pub(crate) fn objects(description: &Value) -> Vec<Value> {
+    use base64::Engine as _;
+    let raw = description["spec"]["raw"].as_array().unwrap().iter();
+    raw.map(|text| {
+        let object = base64::engine::general_purpose::STANDARD.decode(text.as_str().unwrap());
+        serde_json::from_slice(&object.unwrap()).unwrap()
+    })
+    .collect()
+}
+
 /// The replicas of a Description's first object.
 pub(crate) fn replicas(description: &Value) -> i64 {
-    use base64::Engine as _;
-    let raw = description["spec"]["raw"][0].as_str().unwrap();
-    let object = base64::engine::general_purpose::STANDARD.decode(raw).unwrap();
-    serde_json::from_slice::<Value>(&object).unwrap()["spec"]["replicas"]
-        .as_i64()
-        .unwrap()
+    objects(description)[0]["spec"]["replicas"].as_i64().unwrap()
 }

@@ -205,6 +205,142 @@ async fn takes_a_deleted_cluster_out_of_the_fleet() {
     fleet.stop().await;
 }
 
+/// A Subscription of a chart and of manifests, with overrides for both, as Clusternet's example for replication has it.
+#[tokio::test(start_paused = true)]
+async fn a_chart_does_not_keep_the_manifests_back() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    fleet.heartbeat(&home, "edge-7").await;
+    let chart = json!({"metadata": {"name": "mysql"}, "spec": {"repo": "https://charts.example.com/stable",
+        "chart": "mysql", "version": "9.2.0", "targetNamespace": "abc"}});
+    fleet.create(&apps::HELM_CHARTS, Some("default"), &chart).await;
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.manifest("v1", "Service", "foo", "my-nginx-svc").await;
+    fleet.manifest("apps/v1", "Deployment", "foo", "my-nginx").await;
+    let template = json!({"template": {"metadata": {"labels": {"app": "nginx", "some-other-label": "x"}},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "nginx", "image": "nginx:1.14.2"}]}}}}});
+    fleet
+        .change(
+            &apps::MANIFESTS,
+            "clusternet-reserved",
+            "deployments.foo.my-nginx",
+            None,
+            &template,
+        )
+        .await;
+    let mysql = json!({"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmChart", "name": "mysql", "namespace": "default"});
+    let nginx =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-nginx", "namespace": "foo"});
+    let everywhere = json!([
+        {"name": "labels", "type": "MergePatch", "value": "metadata:\n  labels:\n    some-label: some-value"},
+        {"name": "unlabel", "type": "MergePatch", "value": r#"{"metadata":{"labels":{"some-other-label":null}}}"#},
+    ]);
+    let here = json!([
+        {"name": "scale", "type": "JSONPatch", "value": r#"[{"path": "/spec/replicas", "value": 5, "op": "replace"}]"#},
+        {"name": "image", "type": "JSONPatch",
+         "value": "- path: /spec/template/spec/containers/0/image\n  value: nginx:alpine\n  op: replace"},
+    ]);
+    let values = json!([{"name": "tag", "type": "Helm", "value": "image:\n  tag: 8.0.26"}]);
+    for (resource, namespace, name, feed, overrides) in [
+        (&apps::GLOBALIZATIONS, None, "nginx", &nginx, &everywhere),
+        (&apps::GLOBALIZATIONS, None, "mysql", &mysql, &values),
+        (&apps::LOCALIZATIONS, Some(home.as_str()), "nginx", &nginx, &here),
+        (
+            &apps::LOCALIZATIONS,
+            Some(home.as_str()),
+            "mysql",
+            &mysql,
+            &values,
+        ),
+    ] {
+        let policy = json!({"metadata": {"name": name}, "spec": {"priority": 600, "feed": feed, "overrides": overrides}});
+        fleet.create(resource, namespace, &policy).await;
+    }
+    let subscription = json!({"metadata": {"name": "app"}, "spec": {"subscribers": [{"clusterAffinity": {}}], "feeds": [
+        mysql, {"apiVersion": "v1", "kind": "Namespace", "name": "foo"},
+        {"apiVersion": "v1", "kind": "Service", "name": "my-nginx-svc", "namespace": "foo"}, nginx]}});
+    fleet
+        .create(&apps::SUBSCRIPTIONS, Some("default"), &subscription)
+        .await;
+    fleet.bind(&[&home]).await;
+
+    let description = fleet.await_one(&apps::DESCRIPTIONS, &home).await;
+    assert_eq!(description["spec"]["deployer"], "Generic");
+    let objects = harness::objects(&description);
+    let kinds: Vec<&str> = objects.iter().filter_map(|it| it["kind"].as_str()).collect();
+    assert_eq!(kinds, ["Namespace", "Service", "Deployment"]);
+    let deployment = &objects[2];
+    assert_eq!(deployment["spec"]["replicas"], 5);
+    assert_eq!(
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"],
+        "nginx:alpine"
+    );
+    assert_eq!(
+        deployment["metadata"]["labels"],
+        json!({"app": "nginx", "some-label": "some-value"})
+    );
+
+    let told = fleet
+        .await_events("Subscription", "app", "ChartsNotExecuted")
+        .await;
+    assert_eq!(
+        told,
+        ["HelmChart default/mysql is not deployed: charts are not executed by this version"]
+    );
+    // All of the manifests is there, and the chart is not.
+    let name = description["metadata"]["name"].as_str().unwrap();
+    let ready = json!({"observedGeneration": 1, "replicas": 5, "updatedReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
+    let entries = json!([
+        {"apiVersion": "v1", "kind": "Namespace", "name": "foo", "observedStatus": {}},
+        {"apiVersion": "v1", "kind": "Service", "name": "my-nginx-svc", "namespace": "foo", "observedStatus": {}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-nginx", "namespace": "foo", "observedStatus": ready},
+    ]);
+    let status = json!({"phase": "Success", "manifestStatuses": entries});
+    fleet.report(&home, name, &status).await;
+    let subscription = fleet
+        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
+            it["status"]["aggregatedStatuses"][3]["feedStatusSummary"]["available"] == true
+        })
+        .await;
+    let available: Vec<bool> = subscription["status"]["aggregatedStatuses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["feedStatusSummary"]["available"] == true)
+        .collect();
+    assert_eq!(available, [false, true, true, true]);
+    assert_eq!(subscription["status"]["completedReleases"], 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_feed_is_told_on_the_subscription_once() {
+    let mut fleet = Fleet::start().await;
+    let homes = [fleet.join("edge-7").await, fleet.join("edge-8").await];
+    for (home, name) in homes.iter().zip(["edge-7", "edge-8"]) {
+        fleet.heartbeat(home, name).await;
+    }
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.subscribe(&[&homes[0], &homes[1]]).await;
+    fleet.await_one(&apps::DESCRIPTIONS, &homes[0]).await;
+    let feeds = json!({"spec": {"feeds": [
+        {"apiVersion": "v1", "kind": "Namespace", "name": "foo"},
+        {"apiVersion": "v1", "kind": "Service", "name": "web", "namespace": "foo"}]}});
+    fleet
+        .change(&apps::SUBSCRIPTIONS, "default", "app", None, &feeds)
+        .await;
+    let told = fleet
+        .await_events("Subscription", "app", "NonexistentService")
+        .await;
+    assert_eq!(told, ["Service foo/web in v1 does not exist"]);
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let told = fleet
+        .await_events("Subscription", "app", "NonexistentService")
+        .await;
+    assert_eq!(told.len(), 1, "one event for all clusters");
+    fleet.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn redoes_nothing_after_a_restart() {
     let mut fleet = Fleet::start().await;
