@@ -1,4 +1,4 @@
-//! Whether a dividing Subscription needs a new decision.
+//! Whether a dividing Subscription can be decided now.
 
 use crate::model::{Inventory, Subscription};
 
@@ -10,65 +10,94 @@ pub fn is_inventory_current(subscription: &Subscription, inventory: &Inventory) 
         .eq(inventory.feeds.iter().map(|(feed, _)| feed))
 }
 
-/// Whether what the status divides is no longer what the inventory wants.
-pub fn is_feed_changed(subscription: &Subscription, inventory: &Inventory) -> bool {
-    let replicas = &subscription.bound.replicas;
-    replicas.len() != inventory.feeds.len()
-        || inventory
-            .feeds
-            .iter()
-            .any(|(feed, desired)| match (replicas.get(&feed.key()), desired) {
-                (None, _) => true,
-                (Some(_), None) => false,
-                (Some(list), Some(desired)) => list.iter().sum::<i64>() != i64::from(*desired),
-            })
-}
-
-/// Whether a dividing Subscription has to be decided again.
-pub fn needs_decision(subscription: &Subscription, inventory: &Inventory) -> bool {
-    subscription.bound.spec_hash != Some(subscription.spec_hash) || is_feed_changed(subscription, inventory)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::{Cluster, Config, Decision, Snapshot, place, status_patch};
 
-    fn subscription(replicas: &Value, hash: u64) -> Subscription {
-        Subscription::from_value(&json!({"spec": {}, "status": {"replicas": replicas, "specHash": hash}}))
-            .unwrap()
+    /// The kinds of the feeds and how many replicas each wants.
+    type Wanted = [(&'static str, Option<u32>)];
+
+    fn feeds(wanted: &Wanted) -> Value {
+        let feed = |(kind, desired): &(&str, Option<u32>)| json!({"apiVersion": "v1", "kind": kind, "name": "x", "desiredReplicas": desired});
+        wanted.iter().map(feed).collect()
     }
 
-    fn inventory(deployment: u32, stateful_set: u32) -> Inventory {
-        let feed = |kind: &str, desired: Option<u32>| json!({"apiVersion": "v1", "kind": kind, "name": "x", "desiredReplicas": desired});
-        Inventory::from_value(&json!({"spec": {"feeds": [
-            feed("Deployment", Some(deployment)), feed("StatefulSet", Some(stateful_set)), feed("ConfigMap", None),
-        ]}}))
+    fn inventory(wanted: &Wanted) -> Inventory {
+        Inventory::from_value(&json!({"spec": {"feeds": feeds(wanted)}}))
+    }
+
+    /// Divides among two clusters of weights 1 and 2.
+    fn subscription(status: &Value) -> Subscription {
+        let subscriber = |zone: &str, weight: u32| json!({"clusterAffinity": {"matchLabels": {"zone": zone}}, "weight": weight});
+        let wanted = [("Deployment", None), ("StatefulSet", None), ("ConfigMap", None)];
+        let spec = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": "Static"},
+            "subscribers": [subscriber("a", 1), subscriber("b", 2)], "feeds": feeds(&wanted)});
+        Subscription::from_value(&json!({"metadata": {"name": "s"}, "spec": spec, "status": status})).unwrap()
+    }
+
+    fn decide(status: &Value, inventory: &Inventory) -> Decision {
+        let cluster = |zone: &str| {
+            let object = json!({"metadata": {"namespace": format!("ns-{zone}"), "name": zone, "labels": {"zone": zone}}});
+            Cluster::from_value(&object).unwrap()
+        };
+        let clusters = ["a", "b"].map(cluster).map(|it| (it.key.clone(), it));
+        place(&Snapshot {
+            subscription: &subscription(status),
+            clusters: &BTreeMap::from(clusters),
+            inventory: Some(inventory),
+            profile: Config::default().profile("default").unwrap(),
+            percentage_to_score: 0,
+            start: 0,
+        })
+        .decision
+    }
+
+    /// Whether deciding again changes the status.
+    fn changes(status: &Value, (deployment, stateful_set): (u32, u32)) -> bool {
+        let inventory = inventory(&[
+            ("Deployment", Some(deployment)),
+            ("StatefulSet", Some(stateful_set)),
+            ("ConfigMap", None),
+        ]);
+        match decide(status, &inventory) {
+            Decision::Bind(binding) => status_patch(status, &binding).is_some(),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn sees_changed_feeds() {
-        let all = json!({"v1/Deployment/x": [1, 2], "v1/StatefulSet/x": [1, 1], "v1/ConfigMap/x": []});
-        let (mut no_set, mut no_map) = (all.clone(), all.clone());
-        no_set.as_object_mut().unwrap().remove("v1/StatefulSet/x");
-        no_map.as_object_mut().unwrap().remove("v1/ConfigMap/x");
-        for (row, replicas, desired, expected) in [
+    fn a_decision_is_written_when_it_differs() {
+        let hash = subscription(&json!({})).spec_hash;
+        // Sums as in the rows; which cluster has what is as these weights have it.
+        let all = json!({"bindingClusters": ["ns-a/a", "ns-b/b"], "desiredReleases": 2, "specHash": hash, "replicas":
+            {"v1/Deployment/x": [1, 2], "v1/StatefulSet/x": [0, 2], "v1/ConfigMap/x": []}});
+        let without = |key: &str| {
+            let mut status = all.clone();
+            status["replicas"].as_object_mut().unwrap().remove(key);
+            status
+        };
+        let mut old_hash = all.clone();
+        old_hash["specHash"] = json!(1);
+        for (row, status, desired, expected) in [
             ("Q1", &all, (3, 2), false),
             ("Q2", &all, (5, 2), true),
             ("Q3", &all, (2, 1), true),
-            ("Q4", &no_set, (3, 2), true),
-            ("Q5", &no_map, (3, 2), true),
+            ("Q4", &without("v1/StatefulSet/x"), (3, 2), true),
+            ("Q5", &without("v1/ConfigMap/x"), (3, 2), true),
+            ("Q6", &old_hash, (3, 2), true),
         ] {
-            let inventory = inventory(desired.0, desired.1);
-            assert_eq!(
-                is_feed_changed(&subscription(replicas, 0), &inventory),
-                expected,
-                "{row}"
-            );
+            assert_eq!(changes(status, desired), expected, "{row}");
         }
-        assert!(needs_decision(&subscription(&all, 1), &inventory(3, 2)), "Q6");
-        let hash = crate::hash::spec_hash(&json!({}));
-        assert!(!needs_decision(&subscription(&all, hash), &inventory(3, 2)));
+    }
+
+    #[test]
+    fn an_inventory_of_other_feeds_is_waited_for() {
+        let short = inventory(&[("Deployment", Some(3)), ("StatefulSet", Some(2))]);
+        assert!(matches!(decide(&json!({}), &short), Decision::Waiting(_)));
     }
 }
