@@ -7,13 +7,14 @@ use api::{annotations, apps, clusters, kubernetes, labels, names};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clock::SplitMix;
+use futures::FutureExt as _;
 use kubeio::{Client, DeleteOptions, Error, ListOptions, Patch};
 use machinery::{ApiResource, meta};
 use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::fault::{Planned, Span, plan};
+use super::fault::{Fault, Planned, Span, plan};
 use super::fleet::{Fleet, MEMBERS};
 use super::trace::Trace;
 use super::{SimConfig, is_sign_of_life};
@@ -27,6 +28,9 @@ const SETTLED: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long nothing may be written once everything is right.
 const QUIET: Duration = Duration::from_secs(45);
+
+/// How long a member is away at least for the parent to know it.
+const AWAY: Duration = Duration::from_secs(45);
 
 /// How many events may be told then.
 const FEW_EVENTS: usize = 6;
@@ -108,7 +112,13 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
         run.leave_and_return(&mut random, config).await?;
     }
 
-    let (when, faults) = run.next_part(&mut random, config);
+    let away = if random.coin() {
+        run.send_away(&mut random).await?
+    } else {
+        JoinSet::new()
+    };
+    let (when, mut faults) = run.next_part(&mut random, config);
+    faults.spawn(away.join_all().map(drop));
     tokio::time::sleep(when).await;
     run.trace.must_stay(false);
     run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
@@ -289,6 +299,32 @@ impl Run<'_> {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// A member is away for so long that the parent knows it, and then comes back by itself. What is deleted meanwhile is
+    /// deleted without it.
+    async fn send_away(&self, random: &mut SplitMix) -> Result<JoinSet<()>, String> {
+        let (member, lasts) = (random.below(MEMBERS), AWAY + moment(random, 40_000));
+        let fault = if random.coin() {
+            Fault::Silence { member, lasts }
+        } else {
+            Fault::Partition { member, lasts }
+        };
+        let (mut away, fleet) = (JoinSet::new(), self.fleet.clone());
+        away.spawn(async move { fault.happen(&fleet).await });
+        let name = self.fleet.members[member].cluster.name();
+        let back = tokio::time::Instant::now() + lasts;
+        while tokio::time::Instant::now() < back {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.check()?;
+            let managed = self.all(&self.admin, &clusters::MANAGED_CLUSTERS).await;
+            let mut managed = managed.into_iter().flatten();
+            if managed.any(|it| meta::name(&it) == name && !overview::is_ready(&it)) {
+                self.trace.line(name, "is known to be away");
+                break;
+            }
+        }
+        Ok(away)
     }
 
     /// One cluster is no longer meant by the Subscription, and then it is again.
