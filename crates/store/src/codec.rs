@@ -56,6 +56,29 @@ pub(crate) fn put(out: &mut Vec<u8>, object: &Object) {
     out.extend_from_slice(json);
 }
 
+/// How many bytes [`put`] appends, at most a few more.
+pub(crate) fn put_size(object: &Object) -> u64 {
+    /// What the length of a text takes.
+    const LENGTH: usize = 2;
+    /// Revision, splice, the JSON's length, three counts and two single bytes.
+    const NUMBERS: usize = 32;
+    let Object {
+        key,
+        revision: _,
+        json,
+        splice: _,
+        head,
+        forms: _,
+    } = object;
+    let text = |text: &str| text.len() + LENGTH;
+    let pair = |(key, value): &(SmolStr, SmolStr)| text(key) + text(value);
+    let head = text(&head.uid)
+        + head.labels.iter().chain(&head.fields).map(pair).sum::<usize>()
+        + head.owners.iter().map(|owner| text(owner)).sum::<usize>();
+    let key = text(key.resource.as_str()) + text(&key.namespace) + text(&key.name);
+    (json.len() + head + key + NUMBERS) as u64
+}
+
 /// Appends a removal.
 pub(crate) fn delete(out: &mut Vec<u8>, key: &Key, revision: Revision) {
     out.push(DELETE);
@@ -268,6 +291,15 @@ mod tests {
             },
             forms: Forms::default(),
         }
+    }
+
+    #[test]
+    fn a_size_is_foretold_well() {
+        let object = sample();
+        let mut out = Vec::new();
+        put(&mut out, &object);
+        let (size, foretold) = (out.len() as u64, put_size(&object));
+        assert!((size..size + 100).contains(&foretold), "{foretold} for {size}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod frame;
 pub mod fuzz;
 mod options;
 mod recover;
+mod relief;
+mod room;
 mod segment;
 mod snapshot;
 mod state;

@@ -16,8 +16,13 @@ pub struct Options {
     /// A log segment is closed once it has this many bytes. Default 64 MiB.
     pub segment_bytes: u64,
     /// A snapshot is made once the log behind the last one has this many bytes, and as many as the objects
-    /// themselves. Default 64 MiB.
+    /// themselves; when the store is opened, already with 4 MiB if that is four times the objects. Default 64 MiB.
     pub snapshot_bytes: u64,
+    /// Room on the disk that is kept back for removals, and half of it for updates of at most 16 KiB: they still go
+    /// through when everything else is refused as [`source::Error::Full`]. Beside it as much room is kept back as a
+    /// snapshot of the objects takes (at most 32 times this), so that a long log can always be replaced and room
+    /// comes back by itself. Default 512 KiB.
+    pub reserve_bytes: u64,
     /// How many writes wait for the writer before callers wait for room in the queue. Default 4,096, at least 1.
     pub queue: usize,
     /// Begin a new incarnation, as after a backup was restored: the revision jumps by 2^32, everything before is
@@ -35,6 +40,7 @@ impl Options {
             window_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             snapshot_bytes: 64 << 20,
+            reserve_bytes: 512 << 10,
             queue: 4_096,
             new_incarnation: false,
         }

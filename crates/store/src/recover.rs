@@ -33,10 +33,15 @@ pub(crate) struct Recovered {
     pub(crate) tail: Option<Tail>,
     /// The number for a new segment.
     pub(crate) next_segment: u64,
+    /// Segments before that one which are longer than their frames, and where those end: a crash kept what was
+    /// reserved behind them.
+    pub(crate) untrimmed: Vec<(u64, u64)>,
     /// Bytes of log behind the snapshot.
     pub(crate) log_bytes: u64,
     /// The snapshot that it began with.
     pub(crate) base: Option<Header>,
+    /// That snapshot's bytes.
+    pub(crate) snapshot_size: u64,
 }
 
 /// Where the log ends.
@@ -111,6 +116,7 @@ pub(crate) fn recover(disk: &dyn Disk, limits: Limits) -> Result<Recovered, Open
     disk.sync_directory().map_err(disk_error("sync", ""))?;
     let files = files(disk).map_err(disk_error("list", ""))?;
     let base = newest_snapshot(disk, &files, limits)?;
+    let snapshot_size = base.bytes;
     let mut log = Log::new(base, limits);
     let mut segments: Vec<u64> = files
         .segments
@@ -133,6 +139,7 @@ pub(crate) fn recover(disk: &dyn Disk, limits: Limits) -> Result<Recovered, Open
         incarnation,
         next,
         tail,
+        mut untrimmed,
         log_bytes,
         base,
         damage,
@@ -148,13 +155,16 @@ pub(crate) fn recover(disk: &dyn Disk, limits: Limits) -> Result<Recovered, Open
             "a snapshot of the object store is damaged, but everything is in an older one and the log"
         );
     }
+    untrimmed.retain(|(number, _)| tail.as_ref().is_some_and(|tail| tail.number != *number));
     Ok(Recovered {
         base,
+        untrimmed,
         state,
         incarnation,
         tail,
         next_segment: next,
         log_bytes,
+        snapshot_size,
     })
 }
 
@@ -171,12 +181,14 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 /// A snapshot that was read, or what is wrong with the newest.
 struct Base {
     found: Option<(Header, State)>,
+    bytes: u64,
     damage: Option<(u64, OpenError)>,
 }
 
 fn newest_snapshot(disk: &dyn Disk, files: &Files, limits: Limits) -> Result<Base, OpenError> {
     let mut base = Base {
         found: None,
+        bytes: 0,
         damage: None,
     };
     for revision in files.snapshots.iter().rev() {
@@ -185,6 +197,7 @@ fn newest_snapshot(disk: &dyn Disk, files: &Files, limits: Limits) -> Result<Bas
         match load(&name, *revision, &bytes, limits) {
             Ok(found) => {
                 base.found = Some(found);
+                base.bytes = bytes.len() as u64;
                 break;
             }
             Err(error @ OpenError::Format { .. }) => return Err(error),
@@ -234,6 +247,7 @@ pub(crate) struct Log {
     incarnation: Option<u128>,
     next: u64,
     tail: Option<Tail>,
+    untrimmed: Vec<(u64, u64)>,
     log_bytes: u64,
     base: Option<Header>,
     /// The newest snapshot's revision and what is wrong with it; said instead of what follows from it.
@@ -245,7 +259,11 @@ pub(crate) struct Log {
 
 impl Log {
     fn new(base: Base, limits: Limits) -> Self {
-        let Base { found, damage } = base;
+        let Base {
+            found,
+            bytes: _,
+            damage,
+        } = base;
         let (base, state) = match found {
             Some((header, state)) => (Some(header), state),
             None => (None, State::new(FIRST, limits)),
@@ -256,6 +274,7 @@ impl Log {
             next: base.map_or(1, |header| header.segment),
             base,
             tail: None,
+            untrimmed: Vec::new(),
             log_bytes: 0,
             damage,
             ended: None,
@@ -268,6 +287,7 @@ impl Log {
         let state = State::new(Revision(header.revision), limits);
         let base = Base {
             found: Some((*header, state)),
+            bytes: 0,
             damage: None,
         };
         Self::new(base, limits)
@@ -292,6 +312,9 @@ impl Log {
             return Err(damaged(&name, offset, reason));
         }
         self.dropped = Dropped::default();
+        if bytes.len() > offset {
+            self.untrimmed.push((number, offset as u64));
+        }
         self.log_bytes += offset as u64;
         self.next = number.saturating_add(1);
         self.ended = Some((name, offset));

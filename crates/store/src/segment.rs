@@ -1,4 +1,6 @@
 //! The log's newest segment: room is reserved, frames are appended, every frame is synced.
+//!
+//! Behind the last frame there is always some room reserved that only a few writes may use; see `room`.
 
 use std::io;
 
@@ -50,14 +52,16 @@ pub(crate) struct Segment {
     salt: u32,
     /// How long it should become at most.
     limit: u64,
+    /// How far ahead room is reserved at most; less where it was not to be had.
+    ahead: u64,
 }
 
 impl Segment {
-    /// A new, empty, durable segment. When there is no room nothing is left of it.
-    pub(crate) fn create(disk: &dyn Disk, header: &Header, limit: u64) -> Result<Self, Failure> {
+    /// A new, empty, durable segment with so much room behind its header. When there is none nothing is left of it.
+    pub(crate) fn create(disk: &dyn Disk, header: &Header, limit: u64, room: u64) -> Result<Self, Failure> {
         let name = name(header.segment);
         let (bytes, salt) = header.encode();
-        let reserved = MIN_AHEAD.min(limit).max(HEADER as u64);
+        let reserved = HEADER as u64 + room;
         let made = disk.create(&name).and_then(|mut file| {
             file.reserve(reserved)?;
             file.write_at(0, &bytes)?;
@@ -89,6 +93,7 @@ impl Segment {
             reserved,
             salt,
             limit,
+            ahead: MAX_AHEAD,
         })
     }
 
@@ -115,6 +120,7 @@ impl Segment {
             reserved: end,
             salt,
             limit,
+            ahead: MAX_AHEAD,
         })
     }
 
@@ -133,10 +139,21 @@ impl Segment {
         self.offset > HEADER as u64 && self.offset + length > self.limit
     }
 
-    /// Makes sure of room, writes a frame, syncs. On [`Failure::Full`] nothing of it is left.
-    pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), Failure> {
+    /// Whether it has no frames.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offset == HEADER as u64
+    }
+
+    /// Whether any room is reserved.
+    pub(crate) fn has_reserve(&self) -> bool {
+        self.reserved > self.offset
+    }
+
+    /// Makes sure of room, writes a frame, syncs. `wish` bytes stay reserved behind it, or `keep` if there is no more
+    /// room. On [`Failure::Full`] nothing of it is left.
+    pub(crate) fn append(&mut self, frame: &[u8], wish: u64, keep: u64) -> Result<(), Failure> {
         let end = self.offset + frame.len() as u64;
-        self.reserve(end)?;
+        self.reserve(end, wish, keep)?;
         if let Err(error) = self.file.write_at(self.offset, frame) {
             if !is_full(&error) {
                 return Err(fatal("write to", &self.name, &error));
@@ -156,29 +173,70 @@ impl Segment {
         Ok(())
     }
 
-    fn reserve(&mut self, end: u64) -> Result<(), Failure> {
-        if end <= self.reserved {
-            return Ok(());
-        }
-        let ahead = self.offset.clamp(MIN_AHEAD, MAX_AHEAD);
-        let generous = (end + ahead).min(self.limit).max(end);
-        for size in [generous, end] {
-            match self.file.reserve(size) {
-                Ok(()) => {
-                    self.reserved = size;
-                    return Ok(());
-                }
-                Err(error) if is_full(&error) => {}
-                Err(error) => return Err(fatal("reserve room in", &self.name, &error)),
-            }
-        }
-        Err(Failure::Full)
+    fn reserve(&mut self, end: u64, wish: u64, keep: u64) -> Result<(), Failure> {
+        let is_there = end + wish <= self.reserved
+            || self.grow(end, wish)?
+            || end + keep <= self.reserved
+            || (keep < wish && self.extend(end + keep)?);
+        if is_there { Ok(()) } else { Err(Failure::Full) }
     }
 
-    /// Gives back reserved room behind the last frame: nothing more is written here.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    /// Reserves room up to `end` and `wish` behind it, and further ahead if there is some. Whether there was is the
+    /// answer.
+    fn grow(&mut self, end: u64, wish: u64) -> Result<bool, Failure> {
+        let least = end + wish;
+        let most = self.limit.saturating_add(wish).max(least);
+        let mut ahead = self.offset.clamp(MIN_AHEAD, MAX_AHEAD).min(self.ahead);
+        loop {
+            let size = (least + ahead).min(most);
+            if self.extend(size)? {
+                self.ahead = (self.ahead * 2).min(MAX_AHEAD);
+                return Ok(true);
+            }
+            self.ahead = MIN_AHEAD;
+            if size == least {
+                return Ok(false);
+            }
+            ahead = if ahead > MIN_AHEAD { ahead / 4 } else { 0 };
+        }
+    }
+
+    /// Reserves room up to `size`, if there is some.
+    fn extend(&mut self, size: u64) -> Result<bool, Failure> {
+        if size <= self.reserved {
+            return Ok(true);
+        }
+        match self.file.reserve(size) {
+            Ok(()) => {
+                self.reserved = size;
+                Ok(true)
+            }
+            Err(error) if is_full(&error) => Ok(false),
+            Err(error) => Err(fatal("reserve room in", &self.name, &error)),
+        }
+    }
+
+    /// Whether so many bytes are (now) reserved behind the last frame.
+    pub(crate) fn has_room(&mut self, bytes: u64) -> Result<bool, Failure> {
+        self.extend(self.offset + bytes)
+    }
+
+    /// Reserves so many bytes behind the last frame, or a part of them if there is no more room. Whether it got all
+    /// is the answer.
+    pub(crate) fn keep_back(&mut self, bytes: u64) -> Result<bool, Failure> {
+        let mut part = bytes;
+        while !self.extend(self.offset + part)? {
+            part /= 2;
+        }
+        Ok(part == bytes)
+    }
+
+    /// Gives back all reserved room behind the last frame.
+    pub(crate) fn release(&mut self) -> Result<(), Failure> {
         self.file
             .truncate(self.offset)
-            .map_err(|error| fatal("truncate", &self.name, &error))
+            .map_err(|error| fatal("truncate", &self.name, &error))?;
+        self.reserved = self.offset;
+        Ok(())
     }
 }

@@ -11,6 +11,8 @@ use smol_str::SmolStr;
 use source::{Error, Event, EventKind, Key, Object, Resource, Revision};
 use tokio::sync::Notify;
 
+use crate::codec;
+
 /// What an event costs besides the JSON of its versions.
 const EVENT_OVERHEAD: usize = 512;
 
@@ -29,6 +31,8 @@ pub(crate) struct State {
     oldest: Revision,
     objects: usize,
     live_bytes: u64,
+    /// About how many bytes a snapshot takes.
+    stored: u64,
     closed: Option<String>,
 }
 
@@ -212,6 +216,7 @@ impl State {
             oldest: revision,
             objects: 0,
             live_bytes: 0,
+            stored: 0,
             closed: None,
         }
     }
@@ -229,6 +234,11 @@ impl State {
     /// How many objects there are, and their bytes.
     pub(crate) fn size(&self) -> (usize, u64) {
         (self.objects, self.live_bytes)
+    }
+
+    /// About how many bytes a snapshot of the objects takes, rather more than less.
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored
     }
 
     /// How many events the window holds, and their bytes.
@@ -290,10 +300,12 @@ impl State {
         if let Some(before) = before {
             self.objects -= 1;
             self.live_bytes -= before.json.len() as u64;
+            self.stored -= codec::put_size(before);
         }
         if let Some(now) = now {
             self.objects += 1;
             self.live_bytes += now.json.len() as u64;
+            self.stored += codec::put_size(now);
         }
     }
 

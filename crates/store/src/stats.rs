@@ -1,6 +1,6 @@
 //! Counters, for metrics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use source::Revision;
 
@@ -13,6 +13,8 @@ pub struct Stats {
     pub refused: u64,
     /// Writes refused because there was no room.
     pub full: u64,
+    /// Whether it is read-only but for removals and small updates, for want of room.
+    pub read_only: bool,
     /// Batches of writes, each with one sync.
     pub batches: u64,
     /// Bytes appended to the log.
@@ -41,6 +43,7 @@ pub(crate) struct Counters {
     pub(crate) writes: Counter,
     pub(crate) refused: Counter,
     pub(crate) full: Counter,
+    pub(crate) read_only: Flag,
     pub(crate) batches: Counter,
     pub(crate) log_bytes: Counter,
     pub(crate) snapshots: Counter,
@@ -59,6 +62,22 @@ impl Counter {
 
     /// Its value.
     pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Something that is so or not.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    /// Sets it.
+    pub(crate) fn set(&self, is_so: bool) {
+        self.0.store(is_so, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -75,7 +75,8 @@ impl Store {
             bytes: options.window_bytes,
         };
         let mut recovered = recover::recover(disk.as_ref(), limits)?;
-        writer::tidy(disk.as_ref(), recovered.base.as_ref()).map_err(disk_error("tidy", ""))?;
+        writer::tidy(disk.as_ref(), recovered.base.as_ref(), &recovered.untrimmed)
+            .map_err(disk_error("tidy", ""))?;
         let incarnation = match (recovered.incarnation, options.new_incarnation) {
             (Some(incarnation), false) => incarnation,
             (Some(_), true) => begin_incarnation(disk.as_ref(), &options, &mut recovered)?,
@@ -85,9 +86,11 @@ impl Store {
             state,
             incarnation: _,
             base: _,
+            untrimmed: _,
             tail,
             next_segment,
             log_bytes,
+            snapshot_size,
         } = recovered;
         let segment = match tail {
             Some(tail) => {
@@ -110,12 +113,12 @@ impl Store {
                     revision: state.revision().0,
                     count: 0,
                 };
-                Segment::create(disk.as_ref(), &header, options.segment_bytes)
+                Segment::create(disk.as_ref(), &header, options.segment_bytes, 0)
                     .map_err(open_failure("begin the log"))?
             }
         };
         let shared = Arc::new(Shared::new(state));
-        let writer = Writer::new(Parts {
+        let mut writer = Writer::new(Parts {
             shared: shared.clone(),
             disk,
             mode,
@@ -124,7 +127,10 @@ impl Store {
             incarnation,
             segment,
             log_bytes,
+            snapshot_size,
+            reserve_bytes: options.reserve_bytes,
         });
+        writer.begin().map_err(open_failure("prepare the log"))?;
         let backend = match mode {
             Mode::Inline => Backend::Inline(Box::new(Mutex::new(Some(writer)))),
             Mode::Thread => start(writer, options.queue).map_err(disk_error("start a thread for", ""))?,
@@ -162,6 +168,7 @@ impl Store {
             writes: counters.writes.get(),
             refused: counters.refused.get(),
             full: counters.full.get(),
+            read_only: counters.read_only.get(),
             batches: counters.batches.get(),
             log_bytes: counters.log_bytes.get(),
             snapshots: counters.snapshots.get(),
@@ -341,7 +348,8 @@ fn begin_incarnation(
         revision: revision.0,
         count: objects.len() as u64,
     };
-    make_snapshot(disk, &header, &objects).map_err(open_failure("begin a new incarnation"))?;
+    recovered.snapshot_size =
+        make_snapshot(disk, &header, &objects).map_err(open_failure("begin a new incarnation"))?;
     recovered.tail = None;
     recovered.log_bytes = 0;
     Ok(incarnation)

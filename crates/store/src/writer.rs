@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
 use clock::disk::Disk;
-use source::{Error, Event, EventKind, Key, Object, Resource, Revision, Write};
+use source::{Change, Error, Event, EventKind, Key, Object, Resource, Revision, Write};
 use tokio::sync::Notify;
 
 use crate::codec;
@@ -14,6 +14,8 @@ use crate::decide::decide;
 use crate::frame::{self, Header, Kind};
 use crate::options::Mode;
 use crate::recover::{self, BATCH};
+use crate::relief::Shortage;
+use crate::room::Need;
 use crate::segment::{self, Failure, Segment, fatal};
 use crate::snapshot;
 use crate::state::{Dropped, State};
@@ -57,6 +59,26 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
+    /// All of them refused.
+    pub(crate) fn refused(count: usize, error: &Error) -> Self {
+        Self {
+            answers: vec![Err(error.clone()); count],
+            signals: Vec::new(),
+        }
+    }
+
+    /// Goes on with another batch's.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.answers.extend(other.answers);
+        self.signals.extend(other.signals);
+    }
+
+    /// Puts the answer of a batch of one in the place of another.
+    pub(crate) fn replace(&mut self, index: usize, mut other: Self) {
+        self.answers[index] = other.answers.pop().expect("each write has an answer");
+        self.signals.append(&mut other.signals);
+    }
+
     /// Wakes the watchers.
     pub(crate) fn wake(&self) {
         for signal in &self.signals {
@@ -85,7 +107,11 @@ pub(crate) struct Writer {
     pub(crate) segment: Segment,
     /// Bytes of log that no snapshot covers.
     pub(crate) log_bytes: u64,
-    buffer: Vec<u8>,
+    /// Bytes of the newest snapshot.
+    pub(crate) snapshot_size: u64,
+    pub(crate) reserve_bytes: u64,
+    pub(crate) shortage: Shortage,
+    pub(crate) buffer: Vec<u8>,
     snapshotting: Option<Snapshotting>,
     failed: Option<String>,
 }
@@ -100,6 +126,8 @@ pub(crate) struct Parts {
     pub(crate) incarnation: u128,
     pub(crate) segment: Segment,
     pub(crate) log_bytes: u64,
+    pub(crate) snapshot_size: u64,
+    pub(crate) reserve_bytes: u64,
 }
 
 impl Writer {
@@ -114,6 +142,8 @@ impl Writer {
             incarnation,
             segment,
             log_bytes,
+            snapshot_size,
+            reserve_bytes,
         } = parts;
         Self {
             shared,
@@ -124,6 +154,9 @@ impl Writer {
             incarnation,
             segment,
             log_bytes,
+            snapshot_size,
+            reserve_bytes,
+            shortage: Shortage::default(),
             buffer: Vec::new(),
             snapshotting: None,
             failed: None,
@@ -132,14 +165,19 @@ impl Writer {
 
     /// Commits a batch: when this returns, what was granted is durable and visible.
     pub(crate) fn commit(&mut self, writes: Vec<Write>) -> Committed {
+        let count = writes.len();
         if let Some(reason) = &self.failed {
-            let refuse = |_| Err(Error::Closed(reason.clone()));
-            return Committed {
-                answers: writes.into_iter().map(refuse).collect(),
-                signals: Vec::new(),
-            };
+            return Committed::refused(count, &Error::Closed(reason.clone()));
         }
-        let (mut answers, events) = self.stage(writes);
+        if count > 1 && self.shortage.is_short() {
+            return self.commit_apart(writes);
+        }
+        let removals = if count > 1 { removals(&writes) } else { Vec::new() };
+        let Staged {
+            answers,
+            events,
+            need,
+        } = self.stage(writes);
         let refused = (answers.len() - events.len()) as u64;
         if events.is_empty() {
             self.shared.counters.refused.add(refused);
@@ -148,7 +186,8 @@ impl Writer {
                 signals: Vec::new(),
             };
         }
-        let error = match self.persist() {
+        // If it fails, refusals are void too: they may rest on writes of the same batch.
+        match self.persist(need) {
             Ok(()) => {
                 let counters = &self.shared.counters;
                 counters.refused.add(refused);
@@ -156,22 +195,16 @@ impl Writer {
                 counters.batches.add(1);
                 counters.log_bytes.add(self.buffer.len() as u64);
                 let signals = self.publish(events);
-                return Committed { answers, signals };
+                Committed { answers, signals }
             }
             Err(Failure::Full) => {
                 self.shared.counters.full.add(events.len() as u64);
-                Error::Full
+                self.commit_removals(count, removals)
             }
             Err(Failure::Fatal(reason)) => {
                 self.fail(&reason);
-                Error::Closed(reason)
+                Committed::refused(count, &Error::Closed(reason))
             }
-        };
-        // Refusals too: they may rest on writes of the same batch.
-        answers.fill_with(|| Err(error.clone()));
-        Committed {
-            answers,
-            signals: Vec::new(),
         }
     }
 
@@ -182,7 +215,7 @@ impl Writer {
     }
 
     /// Decides every write and puts the frame into the buffer. Only granted writes have an event.
-    fn stage(&mut self, writes: Vec<Write>) -> (Vec<Answer>, Vec<Arc<Event>>) {
+    fn stage(&mut self, writes: Vec<Write>) -> Staged {
         let (mut revision, found) = {
             let state = self.shared.read();
             let found: Vec<_> = writes
@@ -195,6 +228,7 @@ impl Writer {
         let mut staged: BTreeMap<Key, Option<Arc<Object>>> = BTreeMap::new();
         let mut answers = Vec::with_capacity(writes.len());
         let mut events = Vec::with_capacity(writes.len());
+        let mut need = Need::Removals;
         frame::begin(&mut self.buffer);
         self.buffer.push(BATCH);
         for (write, found) in writes.into_iter().zip(found) {
@@ -209,6 +243,8 @@ impl Writer {
                     let newest = match event.kind {
                         EventKind::Added | EventKind::Modified => {
                             codec::put(&mut self.buffer, &object);
+                            let is_update = event.kind == EventKind::Modified;
+                            need = need.max(Need::of_put(is_update, object.json.len()));
                             Some(object.clone())
                         }
                         EventKind::Deleted => {
@@ -225,11 +261,15 @@ impl Writer {
                 Err(error) => answers.push(Err(error)),
             }
         }
-        (answers, events)
+        Staged {
+            answers,
+            events,
+            need,
+        }
     }
 
     /// Makes the frame in the buffer durable.
-    fn persist(&mut self) -> Result<(), Failure> {
+    fn persist(&mut self, need: Need) -> Result<(), Failure> {
         if self
             .snapshotting
             .as_ref()
@@ -237,13 +277,21 @@ impl Writer {
         {
             self.reap()?;
         }
-        let length = self.buffer.len() as u64;
-        if self.segment.is_full_for(length) {
-            self.rotate()?;
+        if !self.shortage.is_short() && self.segment.is_full_for(self.buffer.len() as u64) {
+            match self.rotate(false) {
+                // Without room for another segment this one goes on.
+                Ok(()) | Err(Failure::Full) => {}
+                Err(error @ Failure::Fatal(_)) => return Err(error),
+            }
         }
+        self.persist_somehow(need)
+    }
+
+    /// Appends the frame in the buffer; `wish` and `keep` as for [`Segment::append`].
+    pub(crate) fn append(&mut self, wish: u64, keep: u64) -> Result<(), Failure> {
         frame::end(&mut self.buffer, self.segment.salt());
-        self.segment.append(&self.buffer)?;
-        self.log_bytes += length;
+        self.segment.append(&self.buffer, wish, keep)?;
+        self.log_bytes += self.buffer.len() as u64;
         Ok(())
     }
 
@@ -266,8 +314,8 @@ impl Writer {
         signals
     }
 
-    /// Begins a new segment, and a snapshot if the log has become long.
-    fn rotate(&mut self) -> Result<(), Failure> {
+    /// Begins a new segment, and a snapshot if the log has become long or is said to be.
+    pub(crate) fn rotate(&mut self, is_long: bool) -> Result<(), Failure> {
         let (revision, live_bytes) = {
             let state = self.shared.read();
             (state.revision(), state.size().1)
@@ -279,9 +327,18 @@ impl Writer {
             revision: revision.0,
             count: 0,
         };
-        let next = Segment::create(self.disk.as_ref(), &header, self.segment_bytes)?;
-        std::mem::replace(&mut self.segment, next).finish()?;
-        if self.snapshotting.is_none() && self.log_bytes >= self.snapshot_bytes.max(live_bytes) {
+        let room = self.room(0).all();
+        // First, so that what was kept back here can be kept back there.
+        self.segment.release()?;
+        match Segment::create(self.disk.as_ref(), &header, self.segment_bytes, room) {
+            Ok(next) => self.segment = next,
+            Err(error) => {
+                self.segment.keep_back(room)?;
+                return Err(error);
+            }
+        }
+        let is_long = is_long || self.log_bytes >= self.snapshot_bytes.max(live_bytes);
+        if self.snapshotting.is_none() && is_long {
             self.snapshot(revision)?;
         }
         Ok(())
@@ -313,7 +370,13 @@ impl Writer {
         }
     }
 
-    fn reap(&mut self) -> Result<(), Failure> {
+    /// Whether a snapshot is being made beside the writes.
+    pub(crate) fn is_snapshotting(&self) -> bool {
+        self.snapshotting.is_some()
+    }
+
+    /// Waits for the snapshot being made, if there is one.
+    pub(crate) fn reap(&mut self) -> Result<(), Failure> {
         let Some(Snapshotting { thread, log_bytes }) = self.snapshotting.take() else {
             return Ok(());
         };
@@ -328,6 +391,7 @@ impl Writer {
             Ok(bytes) => {
                 tracing::debug!(bytes, "made a snapshot of the object store");
                 self.shared.counters.snapshots.add(1);
+                self.snapshot_size = bytes;
                 Ok(())
             }
             Err(Failure::Full) => {
@@ -349,6 +413,30 @@ impl Writer {
     }
 }
 
+/// A batch that is decided; its frame is in the buffer.
+struct Staged {
+    answers: Vec<Answer>,
+    /// Of the writes that were granted.
+    events: Vec<Arc<Event>>,
+    need: Need,
+}
+
+/// A batch's removals and where in it they are.
+fn removals(writes: &[Write]) -> Vec<(usize, Write)> {
+    let removal = |(index, write): (usize, &Write)| match write.change {
+        Change::Delete => Some((
+            index,
+            Write {
+                key: write.key.clone(),
+                expect: write.expect,
+                change: Change::Delete,
+            },
+        )),
+        Change::Put(_) => None,
+    };
+    writes.iter().enumerate().filter_map(removal).collect()
+}
+
 /// Writes a snapshot, then removes what it replaces.
 pub(crate) fn make_snapshot(
     disk: &dyn Disk,
@@ -360,14 +448,19 @@ pub(crate) fn make_snapshot(
     Ok(bytes)
 }
 
-/// Removes what a crash may have left behind: a snapshot half made, files that the newest snapshot replaces.
-pub(crate) fn tidy(disk: &dyn Disk, base: Option<&Header>) -> io::Result<()> {
+/// Removes what a crash may have left behind: a snapshot half made, files that the newest snapshot replaces, room
+/// reserved behind the frames of segments that have a successor.
+pub(crate) fn tidy(disk: &dyn Disk, base: Option<&Header>, untrimmed: &[(u64, u64)]) -> io::Result<()> {
     match disk.remove(snapshot::TEMPORARY) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    base.map_or(Ok(()), |header| remove_old(disk, header))
+    base.map_or(Ok(()), |header| remove_old(disk, header))?;
+    for (number, end) in untrimmed {
+        disk.open(&segment::name(*number))?.truncate(*end)?;
+    }
+    Ok(())
 }
 
 /// Removes segments and snapshots that a durable snapshot replaces.

@@ -160,7 +160,7 @@ async fn any_capacity_and_a_crash_lose_nothing() {
         let store = open(&disk, small(), Mode::Inline).unwrap();
         let mut outcome = Outcome::default();
         for round in 0..6 {
-            disk.set_capacity(Some(2_000 + (seed * 131 + round * 977) % 9_000));
+            disk.set_capacity(Some(2_000 + (seed * 131 + round * 977) % 15_000));
             run(&store, &workload(), &mut outcome).await;
             if let Some(error) = outcome.error.take() {
                 assert!(matches!(error, Error::Full), "{context}: {error}");

@@ -15,6 +15,7 @@ pub(crate) fn small() -> Options {
     Options {
         segment_bytes: 1_500,
         snapshot_bytes: 4_000,
+        reserve_bytes: 600,
         ..Options::default()
     }
 }
