@@ -13,15 +13,31 @@ pub(crate) fn run(names: &[&str]) -> anyhow::Result<()> {
         realkube::build(&directory)
     })?;
     // Together, so that what both depend on is built once.
-    let build = ["build", "--quiet", "--release", "--locked", "--package", "tombolo", "--package", "bench"];
+    let build = [
+        "build",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "tombolo",
+        "--package",
+        "bench",
+    ];
     shell::run(&mut shell::cargo(&build))?;
     let program = target()?.join("release/bench");
-    shell::run(Command::new(program).args(names).env("TOMBOLO_REALKUBE", &directory))
+    shell::run(
+        Command::new(program)
+            .args(names)
+            .env("TOMBOLO_REALKUBE", &directory),
+    )
 }
 
 /// The folder that cargo builds into: this program lies in `TARGET/PROFILE`.
 fn target() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let folder = program.ancestors().nth(2).context("cargo put this program somewhere else")?;
+    let folder = program
+        .ancestors()
+        .nth(2)
+        .context("cargo put this program somewhere else")?;
     Ok(folder.to_owned())
 }

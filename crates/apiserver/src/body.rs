@@ -75,6 +75,7 @@ impl Body {
             Inner::Stream(stream) => stream,
         };
         if usize::try_from(stream.size_hint().lower()).map_or(true, |lower| lower > limit) {
+            discard(stream).await;
             return Err(ReadError::TooLarge(limit));
         }
         let mut first = Bytes::new();
@@ -85,6 +86,7 @@ impl Body {
             };
             let so_far = rest.as_ref().map_or(first.len(), BytesMut::len);
             if so_far + data.len() > limit {
+                discard(stream).await;
                 return Err(ReadError::TooLarge(limit));
             }
             match &mut rest {
@@ -137,6 +139,21 @@ impl fmt::Debug for Body {
         match &self.0 {
             Inner::Full(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
             Inner::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+/// So much of a body that is too large is still taken in, and dropped: most clients look at the answer only once they
+/// have sent everything, and would find a connection that broke instead.
+const DISCARD_LIMIT: usize = 16 * 1_024 * 1_024;
+
+async fn discard(mut stream: UnsyncBoxBody<Bytes, BoxError>) {
+    let mut room = DISCARD_LIMIT;
+    while let Some(Ok(frame)) = stream.frame().await {
+        let size = frame.data_ref().map_or(0, Bytes::len);
+        match room.checked_sub(size) {
+            Some(left) => room = left,
+            None => return,
         }
     }
 }

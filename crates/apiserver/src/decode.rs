@@ -1,6 +1,7 @@
 //! Request bodies: JSON, YAML and Kubernetes protobuf, read into a tree.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use machinery::{ApiError, Reason};
@@ -83,21 +84,21 @@ pub(crate) fn json(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     if !repeated.get() {
         return Ok((value, Vec::new()));
     }
-    let names = std::cell::RefCell::new(Vec::new());
+    let names = std::cell::RefCell::new(BTreeSet::new());
     let value = read(Tree {
         repeated: &repeated,
         names: Some(&names),
         path: "",
     })
     .unwrap_or(value);
-    Ok((value, names.into_inner()))
+    Ok((value, names.into_inner().into_iter().collect()))
 }
 
 /// Reads a tree and notices names that come twice in one object; only if asked does it keep their paths.
 #[derive(Clone, Copy)]
 struct Tree<'a> {
     repeated: &'a Cell<bool>,
-    names: Option<&'a std::cell::RefCell<Vec<String>>>,
+    names: Option<&'a std::cell::RefCell<BTreeSet<String>>>,
     path: &'a str,
 }
 
@@ -181,7 +182,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
             if map.insert(key, value).is_some() {
                 self.repeated.set(true);
                 if let Some(names) = self.names {
-                    names.borrow_mut().push(path.clone());
+                    names.borrow_mut().insert(path.clone());
                 }
             }
         }

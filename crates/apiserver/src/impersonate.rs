@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName};
 use machinery::ApiError;
 
 use crate::authz::{Attributes, Authorizer, require};
-use crate::query::decode;
+use crate::query::extra_key;
 use crate::user::{AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 
 const USER: &str = "impersonate-user";
@@ -79,9 +79,8 @@ fn take(headers: &mut HeaderMap) -> Result<Option<Wanted>, ApiError> {
             UID => wanted.uid = values.swap_remove(0),
             GROUP => wanted.groups = values,
             other => {
-                if let Some(key) = other.strip_prefix(EXTRA).filter(|key| !key.is_empty()) {
-                    let key = decode(key, false);
-                    wanted.extra.entry(key).or_default().extend(values);
+                if let Some(key) = other.strip_prefix(EXTRA) {
+                    wanted.extra.entry(extra_key(key)).or_default().extend(values);
                 }
             }
         }
@@ -112,11 +111,8 @@ fn actions(wanted: &Wanted, account: Option<(&str, &str)>) -> Vec<Attributes> {
     }
     for (key, values) in &wanted.extra {
         let resource = format!("userextras/{key}");
-        all.extend(
-            values
-                .iter()
-                .map(|value| on(AUTHENTICATION, &resource, "", value)),
-        );
+        let resource = resource.trim_end_matches('/');
+        all.extend(values.iter().map(|value| on(AUTHENTICATION, resource, "", value)));
     }
     all
 }
@@ -233,6 +229,11 @@ mod tests {
         check(
             &[(USER, "clusternet"), (GROUP, "dev"), (GROUP, "system:masters")],
             r#"403 groups "system:masters" is forbidden: User "system:anonymous" cannot impersonate resource "groups" in API group "" at the cluster scope"#,
+        )
+        .await;
+        check(
+            &[(USER, "clusternet"), ("impersonate-extra-", "x")],
+            r#"403 userextras.authentication.k8s.io "x" is forbidden: User "system:anonymous" cannot impersonate resource "userextras" in API group "authentication.k8s.io" at the cluster scope"#,
         )
         .await;
         check(

@@ -73,9 +73,41 @@ pub fn decode(text: &str, form: bool) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
+/// The key that the end of a header's name stands for: in lower case, decoded; if one of its escapes is none, all of
+/// them stay.
+pub fn extra_key(suffix: &str) -> String {
+    let lower = suffix.to_ascii_lowercase();
+    let is_escape = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if lower.split('%').skip(1).all(is_escape) {
+        decode(&lower, false)
+    } else {
+        lower
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn u14_keys_of_extra_headers() {
+        for (suffix, key) in [
+            ("Foo", "foo"),
+            ("a%20b", "a b"),
+            ("example.org%2Fscopes", "example.org/scopes"),
+            ("%E4%BD%A0", "\u{4f60}"),
+            ("a%zz%20", "a%zz%20"),
+            ("50%", "50%"),
+            ("%2", "%2"),
+            ("a+b", "a+b"),
+            ("", ""),
+        ] {
+            assert_eq!(extra_key(suffix), key, "{suffix}");
+        }
+    }
 
     #[test]
     fn decodes_parameters() {

@@ -84,9 +84,17 @@ pub(crate) fn status_object(error: &ApiError, status: Value, encoding: Encoding)
     response
 }
 
-/// Adds `Warning` headers (RFC 7234, 5.5).
+/// All warnings of an answer together have at most so many bytes: clients bound what they read of headers.
+const WARNINGS_LIMIT: usize = 4_096;
+
+/// Adds `Warning` headers (RFC 7234, 5.5), as many as there is room for.
 pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+    let mut room = WARNINGS_LIMIT;
     for warning in warnings {
+        let Some(left) = room.checked_sub(warning.len()) else {
+            return;
+        };
+        room = left;
         let text: String = warning
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use machinery::ApiError;
-use serde_json::Value;
+use serde_json::{Value, json};
 use source::{Change, Key, Object, ObjectSource, Write};
 
 use crate::addresses::{Addresses, Grant};
@@ -272,6 +272,9 @@ impl ApiServer {
             "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
                 check_binding(self.gate.authorizer(), user, &served.plural, old, object).await?;
             }
+            "certificates.k8s.io/certificatesigningrequests" if old.is_none() => {
+                state_requester(user, object);
+            }
             "services" => {
                 let metadata = &object["metadata"];
                 let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -320,6 +323,26 @@ impl ApiServer {
             caller: Caller::Peer(Peer::default()),
             authorization: http::HeaderValue::try_from(format!("Bearer {token}")).ok(),
         }
+    }
+}
+
+/// Notes on a new CertificateSigningRequest who asks: signers rely on it, so the body has no say.
+fn state_requester(user: &UserInfo, request: &mut Value) {
+    let Some(spec) = request["spec"].as_object_mut() else {
+        return;
+    };
+    for field in ["username", "uid", "groups", "extra"] {
+        spec.remove(field);
+    }
+    spec.insert("username".to_owned(), Value::from(user.name.as_str()));
+    if !user.uid.is_empty() {
+        spec.insert("uid".to_owned(), Value::from(user.uid.as_str()));
+    }
+    if !user.groups.is_empty() {
+        spec.insert("groups".to_owned(), json!(user.groups));
+    }
+    if !user.extra.is_empty() {
+        spec.insert("extra".to_owned(), json!(user.extra));
     }
 }
 

@@ -6,15 +6,27 @@ const ROUNDS: usize = 1_000;
 
 #[test]
 fn requests() {
-    replay(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/request"), ROUNDS, apiserver::fuzz::fuzz_request);
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/request"),
+        ROUNDS,
+        apiserver::fuzz::fuzz_request,
+    );
 }
 
 #[test]
 fn bodies() {
-    replay(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/body"), ROUNDS, apiserver::fuzz::fuzz_body);
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/body"),
+        ROUNDS,
+        apiserver::fuzz::fuzz_body,
+    );
 }
 
 #[test]
 fn accept_headers() {
-    replay(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/accept"), ROUNDS, apiserver::fuzz::fuzz_accept);
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/accept"),
+        ROUNDS,
+        apiserver::fuzz::fuzz_accept,
+    );
 }

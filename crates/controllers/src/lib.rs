@@ -38,20 +38,17 @@ pub async fn run(
     env: Env,
     shutdown: CancellationToken,
 ) -> Result<(), kubeio::Error> {
-    match config.election.clone() {
-        None => work(&config, &client, &env, &shutdown).await,
-        Some(election) => {
-            let elector = Elector::new(client.clone(), env.clone(), election);
-            while !shutdown.is_cancelled() {
-                elector
-                    .run(&shutdown, |leadership| {
-                        let (config, client, env) = (&config, &client, &env);
-                        async move { work(config, client, env, &leadership.lost).await }
-                    })
-                    .await;
-            }
-        }
-    }
+    let (config, client, env) = (&config, &client, &env);
+    Elector::lead(
+        config.election.clone(),
+        client,
+        env,
+        &shutdown,
+        |stop| async move {
+            work(config, client, env, &stop).await;
+        },
+    )
+    .await;
     Ok(())
 }
 

@@ -309,6 +309,28 @@ async fn connected_clusters_are_sockets() {
         (status, &socket["metadata"]["name"]),
         (StatusCode::OK, &json!(ID))
     );
+    // U13.
+    for suffix in ["", "/", "////", "?a=b", "/?watch=true"] {
+        let (status, socket) = fixture.get(suffix, &[]).await;
+        assert_eq!(
+            (status, &socket["metadata"]["name"]),
+            (StatusCode::OK, &json!(ID)),
+            "{suffix}"
+        );
+    }
+    let upgrade = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    for headers in [&[][..], &upgrade] {
+        let (status, error) = fixture.get("/connect", headers).await;
+        assert_eq!(
+            (status, &error["kind"]),
+            (StatusCode::NOT_FOUND, &json!("Status"))
+        );
+    }
     let root = "/apis/proxies.clusternet.io/v1alpha1/sockets";
     let (_, list) = call(&fixture.hub, "GET", root, &[], "").await;
     assert_eq!(list["items"].as_array().expect("a list").len(), 1);

@@ -270,25 +270,6 @@ impl Client {
         .await
     }
 
-    /// Replaces an object's status; answers the object as stored.
-    ///
-    /// # Errors
-    /// As [`Client::replace`].
-    pub async fn replace_status(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-        object: &Value,
-    ) -> Result<Value, Error> {
-        self.value(
-            Method::PUT,
-            &path(resource, namespace, Some(name), Some("status")),
-            Some(object),
-        )
-        .await
-    }
-
     /// Changes a part of an object or of a subresource of it; answers it as stored.
     ///
     /// # Errors

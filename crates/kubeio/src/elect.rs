@@ -124,6 +124,27 @@ impl Elector {
         }
     }
 
+    /// Does `work` until `shutdown`, with an election only while leading, as often as that is won; its token says when
+    /// to stop. Without an election it does `work` once.
+    pub async fn lead<F, R>(
+        election: Option<ElectorConfig>,
+        client: &Client,
+        env: &Env,
+        shutdown: &CancellationToken,
+        mut work: F,
+    ) where
+        F: FnMut(CancellationToken) -> R,
+        R: Future<Output = ()>,
+    {
+        let Some(config) = election else {
+            return work(shutdown.clone()).await;
+        };
+        let elector = Self::new(client.clone(), env.clone(), config);
+        while !shutdown.is_cancelled() {
+            elector.run(shutdown, |leadership| work(leadership.lost)).await;
+        }
+    }
+
     /// Tries until the Lease is ours.
     async fn acquire(&self) -> Value {
         let mut observed = None;

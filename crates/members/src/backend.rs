@@ -44,10 +44,7 @@ impl PodBackend for SimulatedPods {
         request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
         let answer = match info.subresource.as_str() {
-            "log" => Ok(log(
-                &object,
-                &Query::parse(request.uri().query().unwrap_or_default()),
-            )),
+            "log" => log(&object, &Query::parse(request.uri().query().unwrap_or_default())),
             "exec" | "attach" => remote_command(&info, object, request),
             other => Err(ApiError::new(
                 Reason::MethodNotAllowed,
@@ -70,17 +67,81 @@ fn refuse(error: &ApiError) -> Response<Body> {
     response
 }
 
-fn log(pod: &Value, query: &Query) -> Response<Body> {
-    let container = query.get("container").map_or_else(
-        || text(pod, "/spec/containers/0/name").to_owned(),
-        ToOwned::to_owned,
-    );
-    let started = text(pod, "/status/containerStatuses/0/state/running/startedAt");
-    let first = format!(
-        "{}/{} {container}: simulated by tombolo, nothing runs here; started {started}\n",
+/// The container that a request means: the one it names, or the only one.
+fn container<'a>(pod: &'a Value, query: &Query) -> Result<&'a Value, ApiError> {
+    let of = |field: &str| {
+        pod["spec"][field]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+            .iter()
+    };
+    match query.get("container").filter(|wanted| !wanted.is_empty()) {
+        Some(wanted) => ["containers", "initContainers", "ephemeralContainers"]
+            .into_iter()
+            .flat_map(of)
+            .find(|container| container["name"] == wanted)
+            .ok_or_else(|| {
+                ApiError::bad_request(format!("container {wanted} is not valid for pod {}", name(pod)))
+            }),
+        None => match pod["spec"]["containers"].as_array().map(Vec::as_slice) {
+            Some([only]) => Ok(only),
+            Some(several) => {
+                let names: Vec<&str> = several.iter().map(|container| text(container, "/name")).collect();
+                Err(ApiError::bad_request(format!(
+                    "a container name must be specified for pod {}, choose one of: [{}]",
+                    name(pod),
+                    names.join(" ")
+                )))
+            }
+            None => Err(ApiError::bad_request(format!(
+                "pod {} has no containers",
+                name(pod)
+            ))),
+        },
+    }
+}
+
+/// When a container of a pod began, if it did.
+fn started<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
+    let state = pod["status"]["containerStatuses"]
+        .as_array()?
+        .iter()
+        .find(|status| status["name"] == container)?
+        .get("state")?;
+    ["running", "terminated"]
+        .into_iter()
+        .find_map(|phase| state[phase]["startedAt"].as_str())
+}
+
+fn log(pod: &Value, query: &Query) -> Result<Response<Body>, ApiError> {
+    let container = text(container(pod, query)?, "/name").to_owned();
+    let pod_name = name(pod);
+    if query.is_on("previous") {
+        return Err(ApiError::bad_request(format!(
+            "previous terminated container \"{container}\" in pod \"{pod_name}\" not found"
+        )));
+    }
+    let Some(started) = started(pod, &container) else {
+        return Err(ApiError::bad_request(format!(
+            "container \"{container}\" in pod \"{pod_name}\" is waiting to start"
+        )));
+    };
+    let number = |field: &str| query.get(field).and_then(|number| number.parse::<usize>().ok());
+    let stamp = if query.is_on("timestamps") {
+        format!("{started} ")
+    } else {
+        String::new()
+    };
+    let mut first = format!(
+        "{stamp}{}/{pod_name} {container}: simulated by tombolo, nothing runs here; started {started}\n",
         namespace(pod),
-        name(pod)
-    );
+    )
+    .into_bytes();
+    if number("tailLines") == Some(0) {
+        first.clear();
+    }
+    first.truncate(number("limitBytes").unwrap_or(usize::MAX));
     let body = if query.is_on("follow") {
         let line = Bytes::from(format!("{container}: still simulated\n"));
         let later = futures::stream::unfold((), move |()| {
@@ -98,7 +159,7 @@ fn log(pod: &Value, query: &Query) -> Response<Body> {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
+    Ok(response)
 }
 
 fn remote_command(
@@ -112,6 +173,8 @@ fn remote_command(
             info.name
         )));
     }
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    container(&pod, &query)?;
     let key = request.headers().get(header::SEC_WEBSOCKET_KEY).cloned();
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let (Some(key), Some(upgrade)) = (key, upgrade) else {
@@ -132,7 +195,6 @@ fn remote_command(
             );
             ApiError::bad_request(message)
         })?;
-    let query = Query::parse(request.uri().query().unwrap_or_default());
     let command: Vec<String> = match info.subresource.as_str() {
         "exec" => query.all("command").map(ToOwned::to_owned).collect(),
         _ => vec!["cat".to_owned()],
@@ -228,4 +290,48 @@ fn outcome(code: i32) -> Value {
         "message": format!("command terminated with non-zero exit code: exit status {code}"),
         "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn logs_are_of_a_container_that_runs() {
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
+            "status": {"containerStatuses": [{"name": "a", "state": {"running": {"startedAt": "T"}}}]},
+        });
+        let mut said = Vec::new();
+        for query in [
+            "",
+            "container=a",
+            "container=a&timestamps=1&limitBytes=7",
+            "container=a&tailLines=0",
+            "container=a&previous=true",
+            "container=b",
+            "container=c",
+        ] {
+            said.push(match log(&pod, &Query::parse(query)) {
+                Ok(answer) => {
+                    let body = http_body_util::BodyExt::collect(answer.into_body()).await;
+                    String::from_utf8_lossy(&body.unwrap().to_bytes()).into_owned()
+                }
+                Err(error) => format!("{}: {error}", error.code),
+            });
+        }
+        assert_eq!(
+            said,
+            [
+                "400: a container name must be specified for pod p, choose one of: [a b]",
+                "n/p a: simulated by tombolo, nothing runs here; started T\n",
+                "T n/p a",
+                "",
+                "400: previous terminated container \"a\" in pod \"p\" not found",
+                "400: container \"b\" in pod \"p\" is waiting to start",
+                "400: container c is not valid for pod p",
+            ]
+        );
+    }
 }

@@ -10,6 +10,8 @@ use crate::world::{
 };
 
 const HASH_LABEL: &str = "pod-template-hash";
+/// Counts a Deployment's templates: `kubectl rollout history` and `undo` go by it.
+const REVISION: &str = "deployment.kubernetes.io/revision";
 
 pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
     for deployment in world
@@ -27,6 +29,11 @@ pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
         let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
         let current = sets.iter().copied().find(|set| label(set) == hash);
         let old: Vec<&Value> = sets.iter().copied().filter(|set| label(set) != hash).collect();
+        let newest_old = old.iter().map(|set| revision(set)).max().unwrap_or(0);
+        let newest = match current.map(revision) {
+            Some(current) if current > newest_old => current,
+            Some(_) | None => newest_old + 1,
+        };
         if current.is_none() {
             let start = if old.is_empty() {
                 wanted
@@ -36,7 +43,21 @@ pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
             actions.push(Action::Create {
                 resource: &REPLICA_SETS,
                 namespace: Some(namespace(deployment).to_owned()),
-                object: replica_set(deployment, &hash, start),
+                object: replica_set(deployment, &hash, start, newest),
+            });
+        }
+        // The Deployment follows once its ReplicaSet is there.
+        for (object, resource) in current
+            .into_iter()
+            .flat_map(|set| [(set, &REPLICA_SETS), (&**deployment, &DEPLOYMENTS)])
+            .filter(|(object, _)| revision(object) != newest)
+        {
+            actions.push(Action::Patch {
+                resource,
+                namespace: Some(namespace(object).to_owned()),
+                name: name(object).to_owned(),
+                subresource: None,
+                patch: json!({"metadata": {"annotations": {REVISION: newest.to_string()}}}),
             });
         }
         if let Some(current) = current {
@@ -50,7 +71,15 @@ fn label(set: &Value) -> &str {
     text(set, "/metadata/labels/pod-template-hash")
 }
 
-fn replica_set(deployment: &Value, hash: &str, replicas: i64) -> Value {
+/// 0 for an object that has none yet.
+fn revision(object: &Value) -> i64 {
+    object["metadata"]["annotations"][REVISION]
+        .as_str()
+        .and_then(|revision| revision.parse().ok())
+        .unwrap_or(0)
+}
+
+fn replica_set(deployment: &Value, hash: &str, replicas: i64, revision: i64) -> Value {
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"][HASH_LABEL] = json!(hash);
     let mut selector = deployment["spec"]["selector"].clone();
@@ -60,7 +89,10 @@ fn replica_set(deployment: &Value, hash: &str, replicas: i64) -> Value {
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {
             "name": format!("{}-{hash}", name(deployment)), "namespace": namespace(deployment), "labels": labels,
-            "annotations": {"deployment.kubernetes.io/desired-replicas": replicas.to_string()},
+            "annotations": {
+                "deployment.kubernetes.io/desired-replicas": replicas.to_string(),
+                REVISION: revision.to_string(),
+            },
             "ownerReferences": [owned::reference("apps/v1", "Deployment", deployment)],
         },
         "spec": {"replicas": replicas, "selector": selector, "template": template},

@@ -128,7 +128,6 @@ fn running(pod: &Value, is_ready: bool, now: Timestamp) -> Value {
     let address = format!("198.19.{}.{}", (hash >> 8) % 256, hash % 254 + 1);
     json!({
         "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
-        "qosClass": "BestEffort",
         "conditions": conditions(is_ready, if is_ready { "" } else { "ContainersNotReady" }, now),
         "containerStatuses": containers(pod, |container| json!({
             "ready": is_ready, "started": true, "restartCount": 0,

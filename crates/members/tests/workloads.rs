@@ -208,6 +208,42 @@ fn a_deployment_comes_up_scales_and_rolls() {
 }
 
 #[test]
+fn templates_of_a_deployment_are_counted() {
+    let mut cluster = Cluster::new(2);
+    cluster.create("deployments", workload("Deployment", 2, json!({})));
+    let revisions = |cluster: &mut Cluster, version: &str| {
+        let image = json!({"spec": {"template": {"metadata": {"labels": {"v": version}}}}});
+        cluster.set("deployments", "web", image);
+        cluster.settle();
+        let of = |object: &Value| {
+            object["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        let mut sets: Vec<String> = cluster
+            .objects
+            .iter()
+            .filter(|(key, _)| key.0 == "replicasets")
+            .map(|(_, set)| of(set))
+            .collect();
+        sets.sort();
+        (of(cluster.get("deployments", "web")), sets.join(","))
+    };
+    let check = |cluster: &mut Cluster, version: &str, current: &str, sets: &str| {
+        assert_eq!(
+            revisions(cluster, version),
+            (current.to_owned(), sets.to_owned()),
+            "template {version}"
+        );
+    };
+    check(&mut cluster, "1", "1", "1");
+    check(&mut cluster, "2", "2", "1,2");
+    // Back to the first: it is the newest again.
+    check(&mut cluster, "1", "3", "2,3");
+}
+
+#[test]
 fn a_failing_template_never_takes_the_old_pods_below_the_floor() {
     let mut cluster = Cluster::new(2);
     cluster.create("deployments", workload("Deployment", 4, json!({})));

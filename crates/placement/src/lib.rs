@@ -20,7 +20,5 @@ pub mod taints;
 pub use api::feed::Feed;
 pub use bind::{Binding, status_patch};
 pub use config::{Config, ConfigError, Profile};
-pub use model::{
-    Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription,
-};
+pub use model::{Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription};
 pub use plan::{Decision, Failure, FitError, Placement, Snapshot, Verdict, Waiting, place};

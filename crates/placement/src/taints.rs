@@ -103,7 +103,11 @@ pub fn unwelcome(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::normalize_reversed;
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use crate::{Cluster, Config, Snapshot, Subscription, Verdict, place};
 
     /// `key=value:Effect`.
     fn taint(text: &str) -> Taint {
@@ -204,15 +208,29 @@ mod tests {
     #[test]
     fn scores_by_taints() {
         let scores = |tolerations: &[&str], clusters: &[&[&str]]| -> Vec<i64> {
-            let tolerations: Vec<Toleration> = tolerations.iter().map(|text| toleration(text)).collect();
-            let raw: Vec<i64> = clusters
-                .iter()
-                .map(|taints| {
-                    let taints: Vec<Taint> = taints.iter().map(|text| taint(text)).collect();
-                    unwelcome(&taints, &tolerations)
-                })
-                .collect();
-            normalize_reversed(&raw)
+            let spec = json!({"subscribers": [{"clusterAffinity": {}}]});
+            let mut subscription = Subscription::from_value(&json!({"spec": spec})).unwrap();
+            subscription.tolerations = tolerations.iter().map(|text| toleration(text)).collect();
+            let cluster = |(index, taints): (usize, &&[&str])| {
+                let object = json!({"metadata": {"namespace": "ns", "name": index.to_string()}});
+                let mut cluster = Cluster::from_value(&object).unwrap();
+                cluster.taints = taints.iter().map(|text| taint(text)).collect();
+                (cluster.key.clone(), cluster)
+            };
+            let clusters: BTreeMap<_, _> = clusters.iter().enumerate().map(cluster).collect();
+            let placement = place(&Snapshot {
+                subscription: &subscription,
+                clusters: &clusters,
+                inventory: None,
+                profile: Config::default().profile("default").unwrap(),
+                percentage_to_score: 0,
+                start: 0,
+            });
+            let score = |verdict: &Verdict| match verdict {
+                Verdict::Feasible { scores, .. } => scores[0].score,
+                other => panic!("{other:?}"),
+            };
+            placement.verdicts.values().map(score).collect()
         };
         let (foo, a, b) = (
             "foo=bar:PreferNoSchedule",

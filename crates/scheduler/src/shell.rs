@@ -46,20 +46,17 @@ impl Default for Config {
 /// # Errors
 /// None at present: what fails is tried again.
 pub async fn run(config: Config, client: Client, env: Env, shutdown: CancellationToken) -> Result<(), Error> {
-    match config.election.clone() {
-        None => work(&config, &client, &env, &shutdown).await,
-        Some(election) => {
-            let elector = Elector::new(client.clone(), env.clone(), election);
-            while !shutdown.is_cancelled() {
-                elector
-                    .run(&shutdown, |leadership| {
-                        let (config, client, env) = (&config, &client, &env);
-                        async move { work(config, client, env, &leadership.lost).await }
-                    })
-                    .await;
-            }
-        }
-    }
+    let (config, client, env) = (&config, &client, &env);
+    Elector::lead(
+        config.election.clone(),
+        client,
+        env,
+        &shutdown,
+        |stop| async move {
+            work(config, client, env, &stop).await;
+        },
+    )
+    .await;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::CertificateVerifier;
 use crate::pki::PkiError;
-use crate::query::decode;
+use crate::query::extra_key;
 use crate::user::{AUTHENTICATED, Peer, UserInfo};
 
 /// The names of the headers that carry a user, in order of preference.
@@ -57,11 +57,11 @@ impl FrontProxyHeaders {
             let lower = header.as_str();
             let key = self.extra_prefix.iter().find_map(|prefix| {
                 let (start, rest) = lower.split_at_checked(prefix.len())?;
-                (!prefix.is_empty() && !rest.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)
+                (!prefix.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)
             });
             let Some(key) = key else { continue };
             extra
-                .entry(decode(key, false))
+                .entry(extra_key(key))
                 .or_default()
                 .extend(all(headers, lower));
             gone.push(header.clone());
@@ -134,5 +134,44 @@ impl FrontProxy {
                 .verifier
                 .user(&peer.certificates, now)
                 .is_ok_and(|proxy| self.allowed_names.is_empty() || self.allowed_names.contains(&proxy.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// U14.
+    #[test]
+    fn u14_extra_headers() {
+        let names = FrontProxyHeaders {
+            extra_prefix: vec!["X-Remote-Extra-".to_owned(), "X-Other-".to_owned()],
+            ..FrontProxyHeaders::default()
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("x-remote-user", "jane"),
+            ("x-remote-extra-scopes", "a"),
+            ("x-remote-extra-scopes", "b"),
+            ("x-other-scopes", "c"),
+            ("x-remote-extra-", "none"),
+            ("x-remote-extra-%zz%20", "raw"),
+            ("x-stranger", "stays"),
+        ] {
+            headers.append(name, value.parse().unwrap());
+        }
+        let user = names.take(&mut headers).unwrap();
+        let expected = [
+            ("", &["none"][..]),
+            ("%zz%20", &["raw"]),
+            ("scopes", &["a", "b", "c"]),
+        ];
+        let got: Vec<(&str, Vec<&str>)> = user
+            .extra
+            .iter()
+            .map(|(key, values)| (key.as_str(), values.iter().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(got, expected.map(|(key, values)| (key, values.to_vec())));
+        assert_eq!(headers.len(), 1);
     }
 }

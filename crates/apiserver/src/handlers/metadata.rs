@@ -14,6 +14,17 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1_024;
 /// Objects may not nest deeper: what is stored must be readable again.
 const DEPTH_LIMIT: usize = 120;
 
+/// What is left out of `metadata` where it holds nothing, as Go's `omitempty` does.
+const OMITTED_IF_EMPTY: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
+
+fn is_empty(value: &Value) -> bool {
+    match (value.as_object(), value.as_array()) {
+        (Some(map), _) => map.is_empty(),
+        (None, Some(list)) => list.is_empty(),
+        (None, None) => false,
+    }
+}
+
 /// Whether a value nests deeper than so many levels.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let Some(levels) = levels.checked_sub(1) else {
@@ -44,7 +55,9 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
         return Err(ApiError::bad_request("metadata must be an object"));
     };
     metadata.remove("selfLink");
-    metadata.retain(|_, value| !value.is_null());
+    metadata.retain(|field, value| {
+        !value.is_null() && !(OMITTED_IF_EMPTY.contains(&field.as_str()) && is_empty(value))
+    });
     for field in ["name", "generateName", "namespace", "resourceVersion", "uid"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {
             return Err(ApiError::bad_request(format!(

@@ -138,9 +138,13 @@ impl Call<'_> {
     }
 
     /// Judges fields that are unknown or come twice, as the client wants it.
-    pub(crate) fn report_fields(&mut self, problems: Vec<String>) -> Result<(), ApiError> {
+    pub(crate) fn report_fields(&mut self, mut problems: Vec<String>) -> Result<(), ApiError> {
         if problems.is_empty() {
             return Ok(());
+        }
+        if let Some(more) = problems.len().checked_sub(FIELDS_LIMIT).filter(|more| *more > 0) {
+            problems.truncate(FIELDS_LIMIT);
+            problems.push(format!("and {more} more"));
         }
         match self.validation {
             FieldValidation::Ignore => {}
@@ -175,6 +179,9 @@ impl Call<'_> {
 pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// So many unknown or repeated fields of one body are named.
+const FIELDS_LIMIT: usize = 100;
 
 /// Reads a whole body, in a time in which any honest client sends one.
 pub(crate) async fn read_body(body: Body) -> Result<Bytes, ApiError> {

@@ -110,11 +110,8 @@ fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
 /// The patched object, before defaults.
 fn patched(call: &Call<'_>, kind: Kind, old: &Value, patch: &Value) -> Result<Value, ApiError> {
     match kind {
-        Kind::Json => json_patch(old, patch).map_err(|error| {
-            let mut failure = ApiError::new(Reason::Invalid, error.to_string());
-            failure = failure.about(&call.served.group, &call.served.plural, &call.info.name);
-            failure
-        }),
+        Kind::Json => json_patch(old, patch)
+            .map_err(|error| unfit(&call.served.group, &call.served.kind, &call.info.name, &error)),
         Kind::Strategic => match &call.served.schema {
             Some(schema) => strategic_merge(old, patch, schema.get())
                 .map_err(|error| ApiError::bad_request(error.to_string())),
@@ -122,6 +119,16 @@ fn patched(call: &Call<'_>, kind: Kind, old: &Value, patch: &Value) -> Result<Va
         },
         Kind::Merge | Kind::Apply => Ok(merged(old, patch)),
     }
+}
+
+/// Says why a JSON patch does not fit its object. kubectl prints nothing but the causes of such an answer.
+pub(super) fn unfit(group: &str, kind: &str, name: &str, why: &dyn std::error::Error) -> ApiError {
+    let cause = machinery::Cause {
+        reason: "FieldValueInvalid".to_owned(),
+        message: why.to_string(),
+        field: "patch".to_owned(),
+    };
+    ApiError::invalid(group, kind, name, vec![cause])
 }
 
 fn merged(old: &Value, patch: &Value) -> Value {

@@ -65,14 +65,12 @@ fn in_form(call: &Call<'_>, value: Value) -> Result<Value, ApiError> {
             let revision = value["metadata"]["resourceVersion"].clone();
             let include = IncludeObject::from_query(call.query)?;
             let now = call.server.env().now();
-            table::table(
-                &call.served,
-                [value],
-                json!({"resourceVersion": revision}),
-                include,
-                now,
-                true,
-            )
+            let metadata = json!({"resourceVersion": revision});
+            if call.info.subresource == "scale" {
+                table::scale(value, metadata, include, now)
+            } else {
+                table::table(&call.served, [value], metadata, include, now, true)
+            }
         }
     })
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
+use machinery::ApiError;
 use machinery::selector::LabelSelector;
-use machinery::{ApiError, Reason};
 use serde_json::{Map, Value, json};
 
 use super::create::Outcome;
@@ -35,6 +35,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
         }
         "patch" => {
             let content_type = call.header(header::CONTENT_TYPE).to_owned();
+            let name = call.info.name.clone();
             let patch = match content_type.as_str() {
                 "application/apply-patch+yaml" => decode::decode(BodyFormat::Yaml, &body)?.0,
                 _ => decode::json(&body)?.0,
@@ -44,7 +45,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
                 match content_type.split(';').next().unwrap_or_default() {
                     "application/json-patch+json" => {
                         return json_patch(&scale, &patch)
-                            .map_err(|error| ApiError::new(Reason::Invalid, error.to_string()));
+                            .map_err(|error| super::patch::unfit("autoscaling", "Scale", &name, &error));
                     }
                     "application/merge-patch+json"
                     | "application/strategic-merge-patch+json"

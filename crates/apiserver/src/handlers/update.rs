@@ -1,5 +1,6 @@
 //! Changing objects: the way that replacing, patching and scaling share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -329,6 +330,7 @@ pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Re
     // A built-in kind's body of wrong types is no object of that kind at all.
     if served.custom.is_none() && causes.iter().any(|cause| cause.reason == WRONG_TYPE) {
         causes.retain(|cause| cause.reason == WRONG_TYPE);
+        causes.truncate(CAUSES_LIMIT);
         let list: Vec<String> = causes
             .iter()
             .map(|cause| format!("{}: {}", cause.field, cause.message))
@@ -338,17 +340,23 @@ pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Re
         return Err(error);
     }
     // Schema and rules may both have noticed.
-    let mut seen: Vec<(String, String)> = Vec::new();
-    causes.retain(|cause| {
-        let key = (cause.field.clone(), cause.reason.clone());
-        let new = !seen.contains(&key);
-        seen.push(key);
-        new
-    });
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+    causes.retain(|cause| seen.insert((cause.field.clone(), cause.reason.clone())));
+    // A hostile body is not answered with a multiple of itself.
+    if let Some(more) = causes.len().checked_sub(CAUSES_LIMIT).filter(|more| *more > 0) {
+        causes.truncate(CAUSES_LIMIT);
+        causes.push(machinery::Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("and {more} more"),
+            field: "…".to_owned(),
+        });
+    }
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     Err(ApiError::invalid(&served.group, &served.kind, name, causes))
 }
 
+/// So many problems of one object are told.
+const CAUSES_LIMIT: usize = 100;
 const WRONG_TYPE: &str = "FieldValueTypeInvalid";
 
 /// How messages about bodies begin that are no objects of their kind.

@@ -7,10 +7,7 @@ use crate::strategy;
 
 /// Resources of Kubernetes that are not served: a computed one that nothing here computes, and an older version whose
 /// objects differ in more than their name.
-const LEFT_OUT: &[(&str, &str, &str)] = &[
-    ("", "v1", "componentstatuses"),
-    ("autoscaling", "v1", "horizontalpodautoscalers"),
-];
+const LEFT_OUT: &[(&str, &str, &str)] = &[("", "v1", "componentstatuses")];
 
 /// The fields that field selectors know, by group and plural, besides name and namespace.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
@@ -70,11 +67,11 @@ pub(crate) fn all() -> Vec<Served> {
 
 fn served(resource: &'static machinery::builtin::Resource) -> Served {
     let (group, version, plural, kind) = (resource.group, resource.version, resource.plural, resource.kind);
-    // Events of both groups are the same objects, spoken in two ways.
-    let (storage_group, storage_version) = if group == "events.k8s.io" {
-        ("", "v1")
-    } else {
-        (group, version)
+    // Events of both groups, and autoscalers of both versions, are the same objects, spoken in two ways.
+    let (storage_group, storage_version) = match (group, plural) {
+        ("events.k8s.io", _) => ("", "v1"),
+        ("autoscaling", "horizontalpodautoscalers") => (group, "v2"),
+        _ => (group, version),
     };
     let words = |words: &[&'static str]| words.iter().map(|word| SmolStr::new_static(word)).collect();
     Served {
@@ -84,7 +81,12 @@ fn served(resource: &'static machinery::builtin::Resource) -> Served {
         singular: SmolStr::new_static(resource.singular),
         kind: SmolStr::new_static(kind),
         list_kind: smol_str::format_smolstr!("{kind}List"),
-        short_names: words(&resource.short_names),
+        // One short name for both kinds of events would make kubectl warn each time.
+        short_names: if group == "events.k8s.io" {
+            Vec::new()
+        } else {
+            words(&resource.short_names)
+        },
         categories: words(&resource.categories),
         namespaced: resource.namespaced,
         verbs: &resource.verbs,

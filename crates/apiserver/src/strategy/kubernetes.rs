@@ -136,23 +136,6 @@ pub(super) static PRIORITY_CLASS: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-/// The rules of HorizontalPodAutoscalers.
-pub(super) static AUTOSCALER: Strategy = Strategy {
-    default: |object| {
-        if let Some(spec) = field_mut(object, "spec") {
-            default_field(spec, "minReplicas", 1);
-            default_field(
-                spec,
-                "metrics",
-                json!([{"type": "Resource", "resource": {"name": "cpu",
-                    "target": {"type": "Utilization", "averageUtilization": 80}}}]),
-            );
-        }
-    },
-    create: |object| object["status"] = json!({"desiredReplicas": 0, "currentMetrics": null}),
-    ..Strategy::PLAIN
-};
-
 /// The rules of CertificateSigningRequests.
 pub(super) static SIGNING_REQUEST: Strategy = Strategy {
     create: |object| object["status"] = json!({}),

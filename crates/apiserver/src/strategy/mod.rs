@@ -3,6 +3,7 @@
 //! A [`Strategy`] is a record of small functions over JSON trees; kinds without rules of their own have
 //! [`Strategy::PLAIN`]. Schemas (unknown fields, types) are checked elsewhere.
 
+mod autoscaler;
 mod custom;
 mod defaults;
 mod events;
@@ -112,7 +113,7 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom::DEFINITION,
         ("storage.k8s.io", "storageclasses") => &kubernetes::STORAGE_CLASS,
         ("scheduling.k8s.io", "priorityclasses") => &kubernetes::PRIORITY_CLASS,
-        ("autoscaling", "horizontalpodautoscalers") => &kubernetes::AUTOSCALER,
+        ("autoscaling", "horizontalpodautoscalers") => &autoscaler::AUTOSCALER,
         ("certificates.k8s.io", "certificatesigningrequests") => &kubernetes::SIGNING_REQUEST,
         ("networking.k8s.io", "ingresses") => &kubernetes::INGRESS,
         ("networking.k8s.io", "networkpolicies") => &kubernetes::NETWORK_POLICY,

@@ -1,5 +1,7 @@
 //! Pods, and the pod templates of everything that makes pods.
 
+use std::collections::BTreeSet;
+
 use machinery::names;
 use serde_json::{Value, json};
 
@@ -300,15 +302,17 @@ fn ports(container: &Value, path: &str, problems: &mut Problems) {
 }
 
 fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
-    let mut volumes: Vec<&Value> = Vec::new();
+    let mut volumes: BTreeSet<&str> = BTreeSet::new();
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
         let name = &volume["name"];
-        if name.as_str().unwrap_or_default().is_empty() {
-            problems.required(format!("{path}.volumes[{index}].name"), "");
-        } else if volumes.contains(&name) {
-            problems.duplicate(format!("{path}.volumes[{index}].name"), name);
+        match name.as_str() {
+            None | Some("") => problems.required(format!("{path}.volumes[{index}].name"), ""),
+            Some(text) => {
+                if !volumes.insert(text) {
+                    problems.duplicate(format!("{path}.volumes[{index}].name"), name);
+                }
+            }
         }
-        volumes.push(name);
     }
     for field in ["containers", "initContainers"] {
         for (index, container) in spec[field].as_array().into_iter().flatten().enumerate() {
@@ -319,7 +323,7 @@ fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
                 .enumerate()
             {
                 let path = format!("{path}.{field}[{index}].volumeMounts[{place}]");
-                if !volumes.contains(&&mount["name"]) {
+                if !volumes.contains(mount["name"].as_str().unwrap_or_default()) {
                     problems.not_found(format!("{path}.name"), &mount["name"]);
                 }
                 if mount["mountPath"].as_str().unwrap_or_default().is_empty() {

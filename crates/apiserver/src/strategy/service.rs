@@ -1,5 +1,7 @@
 //! Services: their defaults and rules. Which address and ports they get is decided in `crate::addresses`.
 
+use std::collections::BTreeSet;
+
 use machinery::names;
 use serde_json::{Value, json};
 
@@ -127,6 +129,7 @@ fn validate_service(service: &Value, problems: &mut Problems) {
     } else if ports.is_empty() && spec["clusterIP"] != "None" {
         problems.required("spec.ports", "");
     }
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for (index, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{index}]");
         let number = &port["port"];
@@ -149,11 +152,10 @@ fn validate_service(service: &Value, problems: &mut Problems) {
         let label = port["name"].as_str().unwrap_or_default();
         if label.is_empty() && ports.len() > 1 {
             problems.required(format!("{path}.name"), "");
-        } else if !label.is_empty() && ports[..index].iter().any(|other| other["name"] == port["name"]) {
+        } else if !label.is_empty() && !names.insert(label) {
             problems.duplicate(format!("{path}.name"), &port["name"]);
         }
-        let same = |other: &Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
-        if ports[..index].iter().any(same) {
+        if !numbers.insert((number.as_i64(), port["protocol"].as_str())) {
             problems.duplicate(path, &json!({"port": number, "protocol": port["protocol"]}));
         }
     }

@@ -16,6 +16,13 @@ const SELECTOR: &str = "Selector*=!selector";
 /// What kinds without columns of their own have.
 pub(super) const PLAIN: &[&str] = &[AGE];
 
+/// Of the `scale` subresource.
+pub(super) const SCALE: &[&str] = &[
+    "Desired:integer=.spec.replicas|0",
+    "Available:integer=.status.replicas|0",
+    AGE,
+];
+
 /// By storage name of the resource; the name itself is always the first column unless a line says `Name`.
 pub(super) const COLUMNS: &[Columns] = &[
     ("configmaps", &["Data=#.data", AGE]),

@@ -65,7 +65,27 @@ pub(crate) fn table(
     now: Timestamp,
     with_columns: bool,
 ) -> Value {
-    let layout = layout(served);
+    rows(&layout(served), items, metadata, include, now, with_columns)
+}
+
+/// A `Scale` as a table: its columns are its own, whatever it scales.
+pub(crate) fn scale(item: Value, metadata: Value, include: IncludeObject, now: Timestamp) -> Value {
+    let layout = Layout {
+        columns: std::iter::once(name_column())
+            .chain(columns::SCALE.iter().map(|text| built_in_column(text)))
+            .collect(),
+    };
+    rows(&layout, [item], metadata, include, now, true)
+}
+
+fn rows(
+    layout: &Layout,
+    items: impl IntoIterator<Item = Value>,
+    metadata: Value,
+    include: IncludeObject,
+    now: Timestamp,
+    with_columns: bool,
+) -> Value {
     let rows: Vec<Value> = items
         .into_iter()
         .map(|item| {

@@ -269,3 +269,130 @@ async fn the_server_says_what_it_serves() {
     assert!(it.get("/metrics").await.bytes.len() > 100);
     it.get("/nothing").await.expect(404);
 }
+
+#[tokio::test]
+async fn kubectl_finds_what_it_prints() {
+    let it = Harness::new().await;
+    let mut object = deployment("d");
+    object["metadata"]["annotations"] = json!({});
+    object["metadata"]["labels"] = json!({"a": "b"});
+    let made = it.post(DEPLOYMENTS, object).await.expect(201);
+    assert!(made["metadata"].get("annotations").is_none(), "{made}");
+    let uri = format!("{DEPLOYMENTS}/d");
+    let bare = it
+        .patch(&uri, "merge", json!({"metadata": {"labels": {"a": null}}}))
+        .await
+        .expect(200);
+    assert!(bare["metadata"].get("labels").is_none(), "{bare}");
+
+    // Of an invalid patch kubectl prints only the causes.
+    let failed = it
+        .patch(&uri, "json", json!([{"op": "remove", "path": "/none"}]))
+        .await
+        .expect(422);
+    assert_eq!(failed["details"]["causes"][0]["field"], "patch", "{failed}");
+
+    let tables = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let table = it.get_as(&format!("{uri}/scale"), tables).await.expect(200);
+    let names: Vec<&str> = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| column["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+
+    // A short name for two resources makes kubectl warn.
+    let groups = [
+        it.get("/api/v1").await.expect(200),
+        it.get("/apis/events.k8s.io/v1").await.expect(200),
+    ];
+    let short: Vec<&Value> = groups
+        .iter()
+        .flat_map(|group| group["resources"].as_array().unwrap())
+        .filter(|resource| resource["shortNames"] == json!(["ev"]))
+        .collect();
+    assert_eq!(short.len(), 1);
+}
+
+#[tokio::test]
+async fn signing_requests_say_who_asks() {
+    let it = Harness::new().await;
+    let made = it
+        .post(
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            json!({"metadata": {"name": "c"}, "spec": {"request": "AA==", "usages": ["client auth"],
+                "signerName": "example.com/s", "username": "somebody-else", "groups": ["system:masters"]}}),
+        )
+        .await
+        .expect(201);
+    assert_ne!(made["spec"]["username"], "somebody-else");
+    assert!(!made["spec"]["username"].as_str().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn hostile_bodies_get_short_answers() {
+    let it = Harness::new().await;
+    let keys: serde_json::Map<String, Value> = (0..10_000).map(|n| (format!("!{n}"), json!(""))).collect();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let refused = it
+        .post(maps, json!({"metadata": {"name": "m"}, "data": keys}))
+        .await
+        .expect(422);
+    assert_eq!(refused["details"]["causes"].as_array().unwrap().len(), 101);
+
+    let mut unknown: serde_json::Map<String, Value> =
+        (0..10_000).map(|n| (format!("u{n}"), json!(1))).collect();
+    unknown.insert("metadata".to_owned(), json!({"name": "m"}));
+    let made = it.post(maps, Value::Object(unknown)).await;
+    let size: usize = made
+        .headers
+        .get_all("warning")
+        .iter()
+        .map(http::HeaderValue::len)
+        .sum();
+    assert!(
+        made.status == 201 && (1..8_192).contains(&size),
+        "{} {size}",
+        made.status
+    );
+
+    // Merging lists takes no time that grows with their square.
+    let items = |letter: &str| -> Vec<Value> {
+        (0..10_000)
+            .map(|n| json!({"name": format!("{letter}{n}"), "value": "v"}))
+            .collect()
+    };
+    let mut object = deployment("d");
+    let container = object["spec"]["template"]["spec"]["containers"][0]["name"].clone();
+    object["spec"]["template"]["spec"]["containers"][0]["env"] = Value::from(items("a"));
+    it.post(DEPLOYMENTS, object).await.expect(201);
+    let patch =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": container, "env": items("b")}]}}}});
+    let merged = it
+        .patch(&format!("{DEPLOYMENTS}/d"), "strategic", patch)
+        .await
+        .expect(200);
+    let env = merged["spec"]["template"]["spec"]["containers"][0]["env"].as_array();
+    assert_eq!(env.map(Vec::len), Some(20_000));
+}
+
+#[tokio::test]
+async fn autoscalers_are_one_set_of_objects_in_two_versions() {
+    let it = Harness::new().await;
+    let old = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let made = it
+        .post(
+            old,
+            json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50,
+                "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
+        )
+        .await
+        .expect(201);
+    assert_eq!(made["spec"]["targetCPUUtilizationPercentage"], 50, "{made}");
+    let new = it.get(&old.replace("v1", "v2")).await.expect(200);
+    let target = &new["items"][0]["spec"]["metrics"][0]["resource"]["target"];
+    assert_eq!(target["averageUtilization"], 50, "{new}");
+    let versions = it.get("/apis/autoscaling").await.expect(200);
+    assert_eq!(versions["preferredVersion"]["version"], "v2");
+}

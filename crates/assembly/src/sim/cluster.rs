@@ -163,6 +163,7 @@ impl Cluster {
             window_events: 300,
             segment_bytes: 128 << 10,
             snapshot_bytes: 256 << 10,
+            reserve_bytes: 16 << 10,
             ..Options::new(self.environment("store"))
         };
         let store = Store::open(Arc::new(self.disk.clone()), options, Mode::Inline)?;

@@ -52,6 +52,32 @@ async fn creates_the_lease_leads_and_releases_it_at_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn works_with_and_without_an_election() {
+    for election in [None, Some(config())] {
+        let fake = Fake::default();
+        let elected = election.is_some();
+        if elected {
+            fake.answer(status_answer(404, "NotFound"));
+            fake.answer(json_answer(&lease("me", "1")));
+        }
+        let shutdown = CancellationToken::new();
+        let mut times = 0;
+        Elector::lead(election, &fake.client(), &Env::system(), &shutdown, |stop| {
+            times += 1;
+            if elected {
+                fake.answer(json_answer(&lease("me", "1")));
+                fake.answer(json_answer(&lease("", "2")));
+            }
+            shutdown.cancel();
+            async move { stop.cancelled().await }
+        })
+        .await;
+        assert_eq!(times, 1);
+        assert_eq!(fake.requests().len(), if elected { 4 } else { 0 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn takes_a_lease_that_nobody_renews_after_its_duration() {
     let fake = Fake::default();
     let elector = Elector::new(fake.client(), Env::system(), config());

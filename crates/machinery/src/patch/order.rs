@@ -1,6 +1,9 @@
 //! The order of a merged list: what the patch names keeps the patch's order, what only the server has keeps the
 //! server's, and the two are interleaved as the server had them.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use serde_json::Value;
 
 /// What tells items apart: a map's merge key, or the whole scalar.
@@ -19,6 +22,44 @@ pub(super) fn position(list: &[Value], item: &Value, merge_key: Option<&str>) ->
         .position(|other| identity(other, merge_key) == Some(wanted))
 }
 
+/// Where each item stands in a list; for lists in which many are looked up.
+pub(super) struct Places<'a> {
+    merge_key: Option<&'a str>,
+    at: BTreeMap<String, usize>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(list: &[Value], merge_key: Option<&'a str>) -> Self {
+        let mut places = Self {
+            merge_key,
+            at: BTreeMap::new(),
+        };
+        for (at, item) in list.iter().enumerate() {
+            places.add(item, at);
+        }
+        places
+    }
+
+    /// The first place counts. False if the item has one already, or can have none.
+    pub(super) fn add(&mut self, item: &Value, at: usize) -> bool {
+        let Some(identity) = identity(item, self.merge_key) else {
+            return false;
+        };
+        match self.at.entry(identity.to_string()) {
+            Entry::Vacant(entry) => {
+                entry.insert(at);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
+    }
+
+    pub(super) fn find(&self, item: &Value) -> Option<usize> {
+        let identity = identity(item, self.merge_key)?;
+        self.at.get(&identity.to_string()).copied()
+    }
+}
+
 /// Orders `merged`: items in `patch_order` by that, the others by `server_order`.
 pub(super) fn arrange(
     merged: Vec<Value>,
@@ -26,14 +67,16 @@ pub(super) fn arrange(
     server_order: &[Value],
     merge_key: Option<&str>,
 ) -> Vec<Value> {
+    let patch_order = Places::of(patch_order, merge_key);
+    let server_order = Places::of(server_order, merge_key);
     // With their places in the two orders.
     let mut named: Vec<(usize, Value)> = Vec::new();
     let mut server: Vec<(usize, Value)> = Vec::new();
     for item in merged {
-        match position(patch_order, &item, merge_key) {
+        match patch_order.find(&item) {
             Some(at) => named.push((at, item)),
             None => {
-                let at = position(server_order, &item, merge_key).unwrap_or(usize::MAX);
+                let at = server_order.find(&item).unwrap_or(usize::MAX);
                 server.push((at, item));
             }
         }
@@ -43,7 +86,7 @@ pub(super) fn arrange(
     let mut all = Vec::with_capacity(named.len() + server.len());
     let mut server = server.into_iter().peekable();
     for (_, item) in named {
-        if let Some(here) = position(server_order, &item, merge_key) {
+        if let Some(here) = server_order.find(&item) {
             while let Some((_, before)) = server.next_if(|(at, _)| *at < here) {
                 all.push(before);
             }

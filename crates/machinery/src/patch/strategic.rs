@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::order::{arrange, identity, position};
+use super::order::{Places, arrange, identity, position};
 use super::{PatchError, TypeInfo};
 use crate::schema::PatchStrategy;
 
@@ -246,8 +246,9 @@ fn merge_list(
     let before = original.clone();
     let (merged, named) = if maps == 0 {
         let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
+        let mut places = Places::of(&[], None);
         for item in original.into_iter().chain(patch.iter().cloned()) {
-            if !merged.contains(&item) {
+            if places.add(&item, merged.len()) {
                 merged.push(item);
             }
         }
@@ -273,14 +274,15 @@ fn merge_maps(
 ) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let mut named = Vec::new();
     let mut replace = false;
+    let mut deleted = Places::of(&[], Some(key));
     for item in patch {
         match item.get(PATCH).map(|word| word.as_str().unwrap_or_default()) {
             None => named.push(item.clone()),
             Some("delete") => {
-                let Some(wanted) = identity(item, Some(key)) else {
+                if identity(item, Some(key)).is_none() {
                     return Err(no_merge_key(item, key));
-                };
-                original.retain(|have| identity(have, Some(key)) != Some(wanted));
+                }
+                deleted.add(item, 0);
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -291,14 +293,16 @@ fn merge_maps(
             }
         }
     }
+    original.retain(|have| deleted.find(have).is_none());
     if replace {
         original.clear();
     }
+    let mut places = Places::of(&original, Some(key));
     for item in &named {
         if identity(item, Some(key)).is_none() {
             return Err(no_merge_key(item, key));
         }
-        match position(&original, item, Some(key)) {
+        match places.find(item) {
             Some(at) => {
                 if let (Value::Object(have), Value::Object(patch)) = (original[at].take(), item) {
                     original[at] = Value::Object(merge_map(have, patch, item_info)?);
@@ -307,6 +311,7 @@ fn merge_maps(
             None => {
                 let mut item = item.clone();
                 if without_directives(&mut item) {
+                    places.add(&item, original.len());
                     original.push(item);
                 }
             }

@@ -1,6 +1,8 @@
 //! `x-kubernetes-validations`: rules in CEL, evaluated on every node that has some. A rule that speaks of `oldSelf` is
 //! asked only where there is an old value to compare with.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::place::Place;
@@ -143,8 +145,11 @@ pub(super) fn check(
         }
         Value::Array(items) => {
             let Some(node) = schema.item() else { return };
+            let old = counterparts(old, schema);
             for (index, item) in items.iter().enumerate() {
-                let old = old.and_then(|old| counterpart(item, old, schema));
+                let old = (!old.is_empty())
+                    .then(|| old.get(&keys(item, schema)).copied())
+                    .flatten();
                 check(item, old, node, &Place::Index(place, index), causes);
             }
         }
@@ -152,15 +157,21 @@ pub(super) fn check(
     }
 }
 
-/// The old item with the same keys; only items of keyed lists have one.
-fn counterpart<'a>(item: &Value, old: &'a Value, schema: &Schema) -> Option<&'a Value> {
-    if schema.list_type != Some(ListType::Map) {
-        return None;
+/// The old items by their keys; only those of keyed lists are known again.
+fn counterparts<'a>(old: Option<&'a Value>, schema: &Schema) -> BTreeMap<Vec<String>, &'a Value> {
+    let mut found = BTreeMap::new();
+    if schema.list_type == Some(ListType::Map) {
+        for item in old.and_then(Value::as_array).into_iter().flatten() {
+            found.entry(keys(item, schema)).or_insert(item);
+        }
     }
-    old.as_array()?.iter().find(|other| {
-        schema
-            .list_map_keys
-            .iter()
-            .all(|key| other.get(key.as_str()) == item.get(key.as_str()))
-    })
+    found
+}
+
+fn keys(item: &Value, schema: &Schema) -> Vec<String> {
+    schema
+        .list_map_keys
+        .iter()
+        .map(|key| item.get(key.as_str()).map(Value::to_string).unwrap_or_default())
+        .collect()
 }
