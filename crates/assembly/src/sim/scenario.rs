@@ -112,7 +112,7 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
         run.leave_and_return(&mut random, config).await?;
     }
 
-    let away = if random.coin() {
+    let away = if random.coin() && config.faults > 0 {
         run.send_away(&mut random).await?
     } else {
         JoinSet::new()
