@@ -218,9 +218,11 @@ fn a_chart_that_nobody_executes_holds_nothing_back() {
     );
     set_base(&mut world, &[feed("HelmChart", "mysql"), feed("Service", "web")]);
     let first = pass(&world);
-    let told = first.actions.iter().find_map(|action| match action {
-        Action::Event { note, .. } => Some(note.as_str()),
-        _ => None,
+    let told = first.actions.iter().find_map(|action| {
+        let Action::Event { note, .. } = action else {
+            return None;
+        };
+        Some(note.as_str())
     });
     assert_eq!(
         told,

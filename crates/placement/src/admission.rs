@@ -64,10 +64,11 @@ mod tests {
             ("StatefulSet", Some(stateful_set)),
             ("ConfigMap", None),
         ]);
-        match decide(status, &inventory) {
-            Decision::Bind(binding) => status_patch(status, &binding).is_some(),
-            other => panic!("{other:?}"),
-        }
+        let decision = decide(status, &inventory);
+        let Decision::Bind(binding) = decision else {
+            panic!("{decision:?}")
+        };
+        status_patch(status, &binding).is_some()
     }
 
     #[test]

@@ -226,9 +226,11 @@ mod tests {
                 percentage_to_score: 0,
                 start: 0,
             });
-            let score = |verdict: &Verdict| match verdict {
-                Verdict::Feasible { scores, .. } => scores[0].score,
-                other => panic!("{other:?}"),
+            let score = |verdict: &Verdict| {
+                let Verdict::Feasible { scores, .. } = verdict else {
+                    panic!("{verdict:?}")
+                };
+                scores[0].score
             };
             placement.verdicts.values().map(score).collect()
         };
