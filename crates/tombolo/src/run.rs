@@ -88,6 +88,10 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 
 /// Wakes a sleeping worker now and then. The one that watches sockets and timers may be the one that a long answer
 /// keeps busy; without this, everybody would wait for that answer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this thread is a clock: it waits for nothing but time"
+)]
 fn keep_watch(runtime: tokio::runtime::Handle) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("watch".to_owned())
@@ -129,7 +133,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
                 RoleCommand::Hub(args) => roles::hub(args, shutdown).await,
                 RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
                 RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
-                RoleCommand::Agent(args) => roles::agent(args, shutdown).await,
+                RoleCommand::Agent(args) => roles::agent(*args, shutdown).await,
             }?)
         }
     }
@@ -213,12 +217,15 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
 
 /// As kubectl's: exit code 1 says that there are differences, above 1 that it failed.
 fn diff(outcome: Result<(), commands::Error>) -> Result<(), Failure> {
-    outcome.map_err(|error| match error {
-        commands::Error::Differs => Failure { error: None, code: 1 },
-        error => Failure {
-            error: Some(error.into()),
-            code: 2,
-        },
+    outcome.map_err(|error| {
+        if matches!(error, commands::Error::Differs) {
+            Failure { error: None, code: 1 }
+        } else {
+            Failure {
+                error: Some(error.into()),
+                code: 2,
+            }
+        }
     })
 }
 

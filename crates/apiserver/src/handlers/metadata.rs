@@ -56,7 +56,8 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
     };
     metadata.remove("selfLink");
     metadata.retain(|field, value| {
-        !value.is_null() && !(OMITTED_IF_EMPTY.contains(&field.as_str()) && is_empty(value))
+        let left_out = value.is_null() || OMITTED_IF_EMPTY.contains(&field.as_str()) && is_empty(value);
+        !left_out
     });
     for field in ["name", "generateName", "namespace", "resourceVersion", "uid"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {

@@ -95,5 +95,5 @@ pub(crate) enum RoleCommand {
     /// Runs the controllers on a parent cluster.
     Controllers(ControllersArgs),
     /// Runs the agent in a child cluster.
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
 }
