@@ -7,9 +7,9 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What no filter changes: `kube`'s client reports failures that its caller handles and reports, and the lowest level
-/// of the protocol crates prints headers, tokens among them.
-const ALWAYS: &str = "kube_client::client::builder=off,tungstenite=debug,tokio_tungstenite=debug,hyper=debug,\
+/// What passes at most, whatever the filter asks for: `kube`'s client reports failures that its caller handles and
+/// reports, and the lowest level of the protocol crates prints headers, tokens among them.
+const CEILING: &str = "trace,kube_client::client::builder=off,tungstenite=debug,tokio_tungstenite=debug,hyper=debug,\
                       hyper_util=debug,h2=debug,rustls=debug,tower=debug";
 
 /// How log lines look.
@@ -27,8 +27,10 @@ pub enum LogFormat {
 /// # Errors
 /// When the filter cannot be parsed, or a subscriber is installed already.
 pub fn init_tracing(filter: &str, format: LogFormat) -> Result<(), super::BoxError> {
-    let filter = EnvFilter::try_new(format!("{filter},{ALWAYS}"))?;
-    let registry = tracing_subscriber::registry().with(filter);
+    // A line must pass both: the ceiling asks for nothing of its own.
+    let registry = tracing_subscriber::registry()
+        .with(EnvFilter::try_new(filter)?)
+        .with(EnvFilter::try_new(CEILING)?);
     match format {
         LogFormat::Text => {
             let colours = std::io::stderr().is_terminal();
