@@ -92,6 +92,7 @@ fn kubectl_works_on_the_embedded_control_plane() {
     applies(&kubectl);
     patches(&kubectl);
     asks(&kubectl);
+    oddities(&kubectl);
 }
 
 fn reads(kubectl: &Kubectl) {
@@ -290,6 +291,37 @@ fn asks(kubectl: &Kubectl) {
     );
 }
 
+/// Where kubectl is particular about an answer's form, or prints only a part of it.
+fn oddities(kubectl: &Kubectl) {
+    kubectl.run("create namespace odd");
+    kubectl.run("-n odd create deployment web --image=nginx:1 --replicas=2");
+    contains(
+        &kubectl.run("-n odd get deployment web --subresource=scale"),
+        &["DESIRED", "AVAILABLE"],
+    );
+    contains(
+        &kubectl
+            .try_run("-n odd patch deployment web --type=json -p '[{\"op\":\"remove\",\"path\":\"/none\"}]'")
+            .expect_err("there is no such field"),
+        &["patch:", "/none"],
+    );
+    kubectl.run("-n odd autoscale deployment web --max=3");
+    contains(
+        &kubectl.run("get --raw /apis/autoscaling/v1/namespaces/odd/horizontalpodautoscalers/web"),
+        &["\"targetCPUUtilizationPercentage\":80"],
+    );
+    contains(
+        &kubectl
+            .with_input("create -f -", "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {name: odd}\nspec: {request: AA==, signerName: example.com/odd, usages: [client auth]}\n"),
+        &["created"],
+    );
+    contains(&kubectl.run("get csr odd"), &["kubernetes-admin"]);
+    kubectl.run("certificate approve odd");
+    contains(&kubectl.run("get csr odd"), &["Approved"]);
+    kubectl.run("delete csr odd");
+    kubectl.run("delete namespace odd --timeout=30s");
+}
+
 #[test]
 fn templates_members_and_a_second_start() {
     let Some(bench) = Bench::find("templates_members_and_a_second_start") else {
@@ -326,6 +358,29 @@ fn templates_members_and_a_second_start() {
         &member.run(&format!("-n web logs {pod}")),
         &["simulated by tombolo"],
     );
+    for (line, complaint) in [
+        (
+            format!("-n web logs {pod} --previous"),
+            "previous terminated container",
+        ),
+        (
+            format!("-n web exec {pod} -c none -- hostname"),
+            "not valid for pod",
+        ),
+        (format!("-n web port-forward {pod} 1:80"), "has no portforward"),
+    ] {
+        contains(&member.try_run(&line).expect_err("it cannot"), &[complaint]);
+    }
+    member.run("-n default create deployment mine --image=nginx:1");
+    member.run("-n default rollout status deployment/mine --timeout=20s");
+    member.run("-n default set image deployment/mine nginx=nginx:2");
+    member.run("-n default rollout status deployment/mine --timeout=20s");
+    member.run("-n default rollout undo deployment/mine");
+    contains(
+        &member.run("-n default get deployment mine -o jsonpath={.spec.template.spec.containers[0].image}"),
+        &["nginx:1"],
+    );
+    member.run("-n default delete deployment mine");
     let complaint = member
         .try_run("delete node member-2-node-1")
         .expect_err("the account may not");

@@ -166,7 +166,7 @@ fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
     let mut problems = Problems::default();
     metadata::validate(served, object, &mut problems);
     if let Some(schema) = &served.schema {
-        problems.extend(schema.get().validate(object));
+        problems.extend(update::refused(served, schema.get().validate(object)));
     }
     (served.strategy.validate)(object, &mut problems);
     update::verdict(served, object, problems)

@@ -312,13 +312,25 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
     metadata::validate(served, new, &mut problems);
     metadata::no_new_finalizers(new, old, &mut problems);
     if let Some(schema) = &served.schema {
-        problems.extend(schema.get().validate_update(new, old));
+        problems.extend(refused(served, schema.get().validate_update(new, old)));
     }
     if part == Part::Main {
         (served.strategy.validate)(new, &mut problems);
         (served.strategy.validate_update)(new, old, &mut problems);
     }
     verdict(served, new, problems)
+}
+
+/// What of a schema's complaints a write is refused for. Lists of built-in kinds may hold items of one key, which only
+/// apply and patches go by (variables and ports are often given twice), but for a few whose items must differ.
+pub(super) fn refused(served: &Served, mut causes: Vec<machinery::Cause>) -> Vec<machinery::Cause> {
+    const DISTINCT: [&str; 3] = [".volumeMounts[", ".volumeDevices[", ".topologySpreadConstraints["];
+    if served.custom.is_none() {
+        causes.retain(|cause| {
+            cause.reason != "FieldValueDuplicate" || DISTINCT.iter().any(|list| cause.field.contains(list))
+        });
+    }
+    causes
 }
 
 /// 422 if there are problems.

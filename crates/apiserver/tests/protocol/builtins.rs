@@ -396,3 +396,22 @@ async fn autoscalers_are_one_set_of_objects_in_two_versions() {
     let versions = it.get("/apis/autoscaling").await.expect(200);
     assert_eq!(versions["preferredVersion"]["version"], "v2");
 }
+
+#[tokio::test]
+async fn built_in_lists_may_repeat_keys() {
+    let it = Harness::new().await;
+    let mut object = deployment("d");
+    let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+    container["env"] = json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
+    container["ports"] = json!([{"containerPort": 80}, {"containerPort": 80}]);
+    it.post(DEPLOYMENTS, object.clone()).await.expect(201);
+    object["metadata"]["name"] = json!("e");
+    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/v"}]);
+    let refused = it.post(DEPLOYMENTS, object).await.expect(422);
+    assert!(
+        refused["message"].as_str().unwrap().contains("volumeMounts[1]"),
+        "{refused}"
+    );
+}
