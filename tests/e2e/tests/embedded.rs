@@ -322,6 +322,33 @@ fn oddities(kubectl: &Kubectl) {
     kubectl.run("delete namespace odd --timeout=30s");
 }
 
+/// What a simulated pod can and cannot, and the templates of a Deployment.
+fn pods_and_rollouts(member: &Kubectl, pod: &str) {
+    for (line, complaint) in [
+        (
+            format!("-n web logs {pod} --previous"),
+            "previous terminated container",
+        ),
+        (
+            format!("-n web exec {pod} -c none -- hostname"),
+            "not valid for pod",
+        ),
+        (format!("-n web port-forward {pod} 1:80"), "has no portforward"),
+    ] {
+        contains(&member.try_run(&line).expect_err("it cannot"), &[complaint]);
+    }
+    member.run("-n default create deployment mine --image=nginx:1");
+    member.run("-n default rollout status deployment/mine --timeout=20s");
+    member.run("-n default set image deployment/mine nginx=nginx:2");
+    member.run("-n default rollout status deployment/mine --timeout=20s");
+    member.run("-n default rollout undo deployment/mine");
+    contains(
+        &member.run("-n default get deployment mine -o jsonpath={.spec.template.spec.containers[0].image}"),
+        &["nginx:1"],
+    );
+    member.run("-n default delete deployment mine");
+}
+
 #[test]
 fn templates_members_and_a_second_start() {
     let Some(bench) = Bench::find("templates_members_and_a_second_start") else {
@@ -358,29 +385,7 @@ fn templates_members_and_a_second_start() {
         &member.run(&format!("-n web logs {pod}")),
         &["simulated by tombolo"],
     );
-    for (line, complaint) in [
-        (
-            format!("-n web logs {pod} --previous"),
-            "previous terminated container",
-        ),
-        (
-            format!("-n web exec {pod} -c none -- hostname"),
-            "not valid for pod",
-        ),
-        (format!("-n web port-forward {pod} 1:80"), "has no portforward"),
-    ] {
-        contains(&member.try_run(&line).expect_err("it cannot"), &[complaint]);
-    }
-    member.run("-n default create deployment mine --image=nginx:1");
-    member.run("-n default rollout status deployment/mine --timeout=20s");
-    member.run("-n default set image deployment/mine nginx=nginx:2");
-    member.run("-n default rollout status deployment/mine --timeout=20s");
-    member.run("-n default rollout undo deployment/mine");
-    contains(
-        &member.run("-n default get deployment mine -o jsonpath={.spec.template.spec.containers[0].image}"),
-        &["nginx:1"],
-    );
-    member.run("-n default delete deployment mine");
+    pods_and_rollouts(&member, &pod);
     let complaint = member
         .try_run("delete node member-2-node-1")
         .expect_err("the account may not");
@@ -401,8 +406,15 @@ fn templates_members_and_a_second_start() {
         &up.ours(&["delete", "configmap", "settings", "-n", "web"]),
         &["deleted"],
     );
+    restarts(&mut up);
+    withdraws(&up);
+}
 
-    let before = kubectl.run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}");
+/// A second start finds everything as it was.
+fn restarts(up: &mut Up) {
+    let before = up
+        .kubectl()
+        .run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}");
     up.process
         .stop(Duration::from_secs(10))
         .expect("it ends within ten seconds");
@@ -420,8 +432,11 @@ fn templates_members_and_a_second_start() {
             .run("-n web get deployment nginx -o jsonpath={.spec.replicas}"),
         "3"
     );
+}
 
-    kubectl.run("delete sub nginx --timeout=30s");
+/// What a Subscription brought goes with it; the templates stay.
+fn withdraws(up: &Up) {
+    up.kubectl().run("delete sub nginx --timeout=30s");
     let member = up.member("member-1");
     wait_for(
         "the member is empty again",
