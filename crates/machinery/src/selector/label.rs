@@ -229,25 +229,7 @@ impl LabelSelector {
         }
         let expressions = value["matchExpressions"].as_array().map(Vec::as_slice);
         for expression in expressions.unwrap_or_default() {
-            let word = expression["operator"].as_str().unwrap_or_default();
-            let op = match word {
-                "In" => LabelOp::In,
-                "NotIn" => LabelOp::NotIn,
-                "Exists" => LabelOp::Exists,
-                "DoesNotExist" => LabelOp::DoesNotExist,
-                _ => {
-                    return Err(SelectorError::Requirement(format!(
-                        "{word:?} is not a valid label selector operator"
-                    )));
-                }
-            };
-            let values = expression["values"].as_array().map(Vec::as_slice);
-            let values = values
-                .unwrap_or_default()
-                .iter()
-                .map(|value| value.as_str().unwrap_or_default().to_owned());
-            let key = expression["key"].as_str().unwrap_or_default();
-            requirements.push(LabelRequirement::new(key, op, values)?);
+            requirements.push(from_expression(expression, "label", set_operator)?);
         }
         Ok(Self::of(requirements))
     }
@@ -257,30 +239,15 @@ impl LabelSelector {
     /// # Errors
     /// [`SelectorError::Requirement`] for an unknown operator or a bad key or value.
     pub fn from_node_selector_term(expressions: &[Value]) -> Result<Self, SelectorError> {
-        let mut requirements = Vec::new();
-        for expression in expressions {
-            let word = expression["operator"].as_str().unwrap_or_default();
-            let op = match word {
-                "In" => LabelOp::In,
-                "NotIn" => LabelOp::NotIn,
-                "Exists" => LabelOp::Exists,
-                "DoesNotExist" => LabelOp::DoesNotExist,
-                "Gt" => LabelOp::GreaterThan,
-                "Lt" => LabelOp::LessThan,
-                _ => {
-                    return Err(SelectorError::Requirement(format!(
-                        "{word:?} is not a valid node selector operator"
-                    )));
-                }
-            };
-            let values = expression["values"].as_array().map(Vec::as_slice);
-            let values = values
-                .unwrap_or_default()
-                .iter()
-                .map(|value| value.as_str().unwrap_or_default().to_owned());
-            let key = expression["key"].as_str().unwrap_or_default();
-            requirements.push(LabelRequirement::new(key, op, values)?);
-        }
+        let operator = |word: &str| match word {
+            "Gt" => Some(LabelOp::GreaterThan),
+            "Lt" => Some(LabelOp::LessThan),
+            other => set_operator(other),
+        };
+        let requirements = expressions
+            .iter()
+            .map(|expression| from_expression(expression, "node", operator))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Self::of(requirements))
     }
 
@@ -328,4 +295,33 @@ impl fmt::Display for LabelSelector {
         }
         Ok(())
     }
+}
+
+/// The operators that every form of an expression knows.
+fn set_operator(word: &str) -> Option<LabelOp> {
+    match word {
+        "In" => Some(LabelOp::In),
+        "NotIn" => Some(LabelOp::NotIn),
+        "Exists" => Some(LabelOp::Exists),
+        "DoesNotExist" => Some(LabelOp::DoesNotExist),
+        _ => None,
+    }
+}
+
+/// Reads one entry of `matchExpressions`; `what` is the selector's name in the complaint.
+fn from_expression(
+    expression: &Value,
+    what: &str,
+    operator: impl Fn(&str) -> Option<LabelOp>,
+) -> Result<LabelRequirement, SelectorError> {
+    let word = expression["operator"].as_str().unwrap_or_default();
+    let op = operator(word).ok_or_else(|| {
+        SelectorError::Requirement(format!("{word:?} is not a valid {what} selector operator"))
+    })?;
+    let values = expression["values"].as_array().map(Vec::as_slice);
+    let values = values
+        .unwrap_or_default()
+        .iter()
+        .map(|value| value.as_str().unwrap_or_default().to_owned());
+    LabelRequirement::new(expression["key"].as_str().unwrap_or_default(), op, values)
 }
