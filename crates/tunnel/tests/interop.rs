@@ -136,9 +136,18 @@ async fn get(address: &str, path: &str) -> String {
         .to_owned()
 }
 
+/// Far more than either test takes: where the two ends wait for each other, that is a failure and not a hang.
+const LIMIT: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn our_client_serves_the_original_hub() {
     let Some(binary) = build() else { return };
+    tokio::time::timeout(LIMIT, serve_the_original_hub(&binary))
+        .await
+        .expect("no end waits for the other for ever");
+}
+
+async fn serve_the_original_hub(binary: &Path) {
     let child = Command::new(binary)
         .arg("server")
         .stdout(Stdio::piped())
@@ -151,7 +160,7 @@ async fn our_client_serves_the_original_hub() {
         .read_line(&mut address)
         .expect("it prints its address");
     let address = address.trim();
-    let target = echo().await;
+    let (target, bulk) = (echo().await, bulk().await);
 
     let config = ClientConfig::new(format!("ws://{address}/sockets/c1"), "c1");
     let mut state = config.state.subscribe();
@@ -160,7 +169,7 @@ async fn our_client_serves_the_original_hub() {
         config,
         Arc::new(TlsConnector::new(trusting_nobody())),
         Arc::new(AllowList::new(
-            [target.clone(), "127.0.0.1:1".to_owned()],
+            [target.clone(), bulk.clone(), "127.0.0.1:1".to_owned()],
             TcpDialer,
         )),
         Env::system(),
@@ -172,22 +181,28 @@ async fn our_client_serves_the_original_hub() {
         .await
         .expect("the client runs");
     // The original hub lists a session a moment after it has answered the handshake.
-    while get(address, &format!("/dial?address={target}&bytes=1"))
+    while get(address, &format!("/echo?address={target}&bytes=1"))
         .await
         .contains("failed to find Session")
     {
         tokio::task::yield_now().await;
     }
 
-    for size in [1, 70_000, 16 << 20] {
+    for (exchange, target, size) in [
+        ("echo", &target, 1),
+        ("echo", &target, 70_000),
+        ("echo", &target, 1 << 20),
+        ("download", &bulk, BULK),
+        ("upload", &bulk, BULK),
+    ] {
         assert_eq!(
-            get(address, &format!("/dial?address={target}&bytes={size}")).await,
-            format!("echoed {size}")
+            get(address, &format!("/{exchange}?address={target}&bytes={size}")).await,
+            format!("passed {size}")
         );
     }
-    let refused = get(address, "/dial?address=10.0.0.1:443&bytes=1").await;
+    let refused = get(address, "/echo?address=10.0.0.1:443&bytes=1").await;
     assert_eq!(refused, "error: 10.0.0.1:443 is not on the agent's allow list");
-    let failed = get(address, "/dial?address=127.0.0.1:1&bytes=1").await;
+    let failed = get(address, "/echo?address=127.0.0.1:1&bytes=1").await;
     assert!(
         failed.starts_with("error: dial 127.0.0.1:1: Connection refused"),
         "{failed}"
@@ -200,6 +215,12 @@ async fn our_client_serves_the_original_hub() {
 #[tokio::test]
 async fn our_hub_dials_through_the_original_client() {
     let Some(binary) = build() else { return };
+    tokio::time::timeout(LIMIT, dial_through_the_original_client(&binary))
+        .await
+        .expect("no end waits for the other for ever");
+}
+
+async fn dial_through_the_original_client(binary: &Path) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("ws://{}/sockets/c1", listener.local_addr().expect("it is bound"));
     let _child = Process(

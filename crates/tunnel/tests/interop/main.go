@@ -1,7 +1,8 @@
 // The other end of the tunnel for tests/interop.rs: the original library, as a server or as a client.
 //
-//	interop server          prints its address; GET /dial?address=HOST:PORT&bytes=N sends N bytes through the
-//	                        tunnel of client "c1" to an echo service and compares what comes back
+//	interop server          prints its address, and dials through the tunnel of client "c1":
+//	                        GET /echo?address=HOST:PORT&bytes=N sends N bytes and compares what comes back,
+//	                        GET /download?… asks for N bytes, GET /upload?… sends them and waits for one byte
 //	interop client URL      keeps one session with a hub
 package main
 
@@ -36,17 +37,19 @@ func serve() {
 	tunnels := remotedialer.New(func(*http.Request) (string, bool, error) { return "c1", true, nil }, remotedialer.DefaultErrorWriter)
 	mux := http.NewServeMux()
 	mux.Handle("/sockets/c1", tunnels)
-	mux.HandleFunc("/dial", func(w http.ResponseWriter, r *http.Request) {
-		size, err := strconv.Atoi(r.URL.Query().Get("bytes"))
-		if err == nil {
-			err = exchange(r.Context(), tunnels, r.URL.Query().Get("address"), size)
-		}
-		if err != nil {
-			fmt.Fprintf(w, "error: %v", err)
-			return
-		}
-		fmt.Fprintf(w, "echoed %d", size)
-	})
+	for path, exchange := range map[string]func(net.Conn, int) error{"/echo": echo, "/download": download, "/upload": upload} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			size, err := strconv.Atoi(r.URL.Query().Get("bytes"))
+			if err == nil {
+				err = dial(r.Context(), tunnels, r.URL.Query().Get("address"), func(conn net.Conn) error { return exchange(conn, size) })
+			}
+			if err != nil {
+				fmt.Fprintf(w, "error: %v", err)
+				return
+			}
+			fmt.Fprintf(w, "passed %d", size)
+		})
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fail(err)
@@ -55,7 +58,7 @@ func serve() {
 	fail(http.Serve(listener, mux))
 }
 
-func exchange(ctx context.Context, tunnels *remotedialer.Server, address string, size int) error {
+func dial(ctx context.Context, tunnels *remotedialer.Server, address string, exchange func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	conn, err := tunnels.Dialer("c1")(ctx, "tcp", address)
@@ -63,6 +66,10 @@ func exchange(ctx context.Context, tunnels *remotedialer.Server, address string,
 		return err
 	}
 	defer conn.Close()
+	return exchange(conn)
+}
+
+func echo(conn net.Conn, size int) error {
 	sent := make([]byte, size)
 	rand.New(rand.NewSource(1)).Read(sent)
 	go func() {
@@ -82,6 +89,22 @@ func exchange(ctx context.Context, tunnels *remotedialer.Server, address string,
 		return fmt.Errorf("the bytes came back changed")
 	}
 	return nil
+}
+
+func download(conn net.Conn, size int) error {
+	if _, err := conn.Write([]byte("d")); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(conn, make([]byte, size))
+	return err
+}
+
+func upload(conn net.Conn, size int) error {
+	if _, err := conn.Write(append([]byte("u"), make([]byte, size)...)); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(conn, make([]byte, 1))
+	return err
 }
 
 func connect(url string) {
