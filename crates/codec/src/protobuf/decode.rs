@@ -4,7 +4,8 @@ use base64::Engine as _;
 use serde_json::{Map, Number, Value};
 
 use super::table::{Field, Kind, Many, Shape, Table, Zero};
-use super::{Error, special, wire};
+use super::{Error, special};
+use crate::wire;
 
 /// Decodes a message's fields into an object that may hold some already.
 pub(super) fn message(

@@ -4,7 +4,8 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::table::{Field, Kind, Many, Shape, Table, Zero};
-use super::{Error, special, wire};
+use super::{Error, special};
+use crate::wire;
 
 /// Appends an object's known fields by rising number.
 pub(super) fn message(
@@ -140,13 +141,7 @@ pub(super) fn single(
             } else {
                 value.as_f64()
             };
-            wire::put_tag(out, number, wire::FIXED64);
-            out.extend_from_slice(
-                &value
-                    .ok_or(Error::field("must be a number"))?
-                    .to_bits()
-                    .to_le_bytes(),
-            );
+            wire::put_double(out, number, value.ok_or(Error::field("must be a number"))?);
             Ok(())
         }
     }

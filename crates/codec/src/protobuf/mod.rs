@@ -8,7 +8,6 @@ mod decode;
 mod encode;
 mod special;
 mod table;
-mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +15,7 @@ mod tests;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value};
 
+use crate::wire;
 use table::Table;
 
 /// The media type of one object.
@@ -66,7 +66,7 @@ pub enum Error {
 }
 
 impl Error {
-    fn field(wanted: &'static str) -> Self {
+    pub(crate) fn field(wanted: &'static str) -> Self {
         Self::Field {
             path: String::new(),
             wanted,

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::table::{Kind, Shape, Table};
-use super::{Error, MAGIC, decode, encode, wire};
+use super::{Error, MAGIC, decode, encode};
+use crate::wire;
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;

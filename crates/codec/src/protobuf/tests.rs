@@ -166,9 +166,7 @@ fn in_envelope(raw: &[u8]) -> Vec<u8> {
     wire::nested(&mut out, 1, |out| {
         wire::put_bytes(out, 1, b"v1");
         wire::put_bytes(out, 2, b"Pod");
-        Ok(())
-    })
-    .unwrap();
+    });
     wire::put_bytes(&mut out, 2, raw);
     out
 }

@@ -1,19 +1,19 @@
 //! The protobuf wire format: varints, tags, lengths.
 
-use super::Error;
+use crate::protobuf::Error;
 
 /// Wire type of integers and booleans.
-pub(super) const VARINT: u8 = 0;
+pub(crate) const VARINT: u8 = 0;
 /// Wire type of doubles.
-pub(super) const FIXED64: u8 = 1;
+pub(crate) const FIXED64: u8 = 1;
 /// Wire type of text, bytes and messages.
-pub(super) const BYTES: u8 = 2;
+pub(crate) const BYTES: u8 = 2;
 const GROUP: u8 = 3;
 const GROUP_END: u8 = 4;
 const FIXED32: u8 = 5;
 
 /// Takes a varint.
-pub(super) fn varint(from: &mut &[u8]) -> Result<u64, Error> {
+pub(crate) fn varint(from: &mut &[u8]) -> Result<u64, Error> {
     let mut value = 0u64;
     for (i, byte) in from.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f)
@@ -28,7 +28,7 @@ pub(super) fn varint(from: &mut &[u8]) -> Result<u64, Error> {
 }
 
 /// Takes a field's number and wire type; `None` at the end.
-pub(super) fn tag(from: &mut &[u8]) -> Result<Option<(u32, u8)>, Error> {
+pub(crate) fn tag(from: &mut &[u8]) -> Result<Option<(u32, u8)>, Error> {
     if from.is_empty() {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub(super) fn tag(from: &mut &[u8]) -> Result<Option<(u32, u8)>, Error> {
 }
 
 /// Takes a length and that many bytes.
-pub(super) fn bytes<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], Error> {
+pub(crate) fn bytes<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], Error> {
     let length = usize::try_from(varint(from)?).map_err(|_| Error::Damaged)?;
     let (taken, rest) = from.split_at_checked(length).ok_or(Error::Damaged)?;
     *from = rest;
@@ -49,19 +49,19 @@ pub(super) fn bytes<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], Error> {
 }
 
 /// Takes eight bytes, least significant first.
-pub(super) fn fixed64(from: &mut &[u8]) -> Result<u64, Error> {
+pub(crate) fn fixed64(from: &mut &[u8]) -> Result<u64, Error> {
     let (taken, rest) = from.split_first_chunk::<8>().ok_or(Error::Damaged)?;
     *from = rest;
     Ok(u64::from_le_bytes(*taken))
 }
 
 /// Bytes as text.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Error> {
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes).map_err(|_| Error::field("must be valid UTF-8"))
 }
 
 /// Passes over a field's value.
-pub(super) fn skip(from: &mut &[u8], wire: u8, number: u32, depth: usize) -> Result<(), Error> {
+pub(crate) fn skip(from: &mut &[u8], wire: u8, number: u32, depth: usize) -> Result<(), Error> {
     match wire {
         VARINT => varint(from).map(drop),
         FIXED64 => fixed64(from).map(drop),
@@ -91,7 +91,7 @@ pub(super) fn skip(from: &mut &[u8], wire: u8, number: u32, depth: usize) -> Res
 }
 
 /// Appends a varint.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(low_bits(value) | 0x80);
         value >>= 7;
@@ -104,34 +104,36 @@ fn low_bits(value: u64) -> u8 {
 }
 
 /// Appends a field's number and wire type.
-pub(super) fn put_tag(out: &mut Vec<u8>, number: u32, wire: u8) {
+pub(crate) fn put_tag(out: &mut Vec<u8>, number: u32, wire: u8) {
     put_varint(out, (u64::from(number) << 3) | u64::from(wire));
 }
 
 /// Appends a field of bytes or text.
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     put_tag(out, number, BYTES);
     put_varint(out, u64::try_from(value.len()).unwrap_or(u64::MAX));
     out.extend_from_slice(value);
 }
 
 /// Appends an integer field.
-pub(super) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_tag(out, number, VARINT);
     put_varint(out, value.cast_unsigned());
 }
 
+/// Appends a field of eight bytes.
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+    put_tag(out, number, FIXED64);
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}
+
 /// Appends a message field; its length goes in front once its body is written.
-pub(super) fn nested(
-    out: &mut Vec<u8>,
-    number: u32,
-    body: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
-) -> Result<(), Error> {
+pub(crate) fn nested<T>(out: &mut Vec<u8>, number: u32, body: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     put_tag(out, number, BYTES);
     // most messages are short: one byte is held for the length, and a longer one moves the body
     let at = out.len();
     out.push(0);
-    body(out)?;
+    let answer = body(out);
     let length = out.len() - at - 1;
     match u8::try_from(length) {
         Ok(short) if short < 0x80 => out[at] = short,
@@ -141,5 +143,5 @@ pub(super) fn nested(
             out.splice(at..=at, prefix);
         }
     }
-    Ok(())
+    answer
 }
