@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cel::Program;
+use crate::cel::{Given, Program, Scope};
 use crate::jsonpath::{JsonPath, Template};
 use crate::managed::{self, FieldSet, Writer};
 use crate::patch;
@@ -124,7 +124,18 @@ pub fn fuzz_jsonpath(bytes: &[u8]) {
 pub fn fuzz_cel(bytes: &[u8]) {
     let this = serde_json::json!({"a": 1, "b": "x", "list": [1, "y", {"c": 2.5}], "map": {"k": true}});
     if let Ok(program) = Program::parse(&text(bytes)) {
-        ignore(program.evaluate(&[("self", &this), ("oldSelf", &this)]));
+        let variables = [
+            ("self", Given::Value(&this)),
+            ("oldSelf", Given::Optional(Some(&this))),
+        ];
+        ignore(program.evaluate(&variables, None));
+        let scope = Scope {
+            schema: &Schema::default(),
+            is_root: true,
+            variables: &["self"],
+            optional: &["oldSelf"],
+        };
+        ignore(program.problem(&scope, "bool").ok_or(()));
         program.mentions("oldSelf");
     }
 }

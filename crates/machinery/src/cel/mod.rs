@@ -1,14 +1,24 @@
 //! The Common Expression Language, as far as validation rules of custom resources use it: literals, operators, field
-//! selection, `has`, the macros over lists and maps, and the usual functions of texts and lists. Types are not checked
-//! beforehand; optional values, times, durations, URLs, addresses and quantities are not known.
+//! selection, `has`, the macros over lists and maps, optional values, and Kubernetes' functions of texts, lists, times,
+//! quantities, URLs, addresses, versions and named formats. Not known: time zones by name, bytes.
+//!
+//! [`Program::parse`] reads an expression, [`Program::problem`] checks it against a schema as far as types are sure,
+//! [`Program::evaluate`] runs it.
 
+mod check;
 mod eval;
+mod functions;
 mod lex;
 mod parse;
+mod signatures;
 #[cfg(test)]
 mod tests;
+mod text;
+mod value;
 
 use serde_json::Value;
+
+use crate::schema::Schema;
 
 /// Why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +29,9 @@ pub enum CelError {
     /// It cannot be evaluated on these values.
     #[error("{0}")]
     Evaluate(String),
+    /// It calls a function that Kubernetes has and this does not.
+    #[error("no such function: {0}")]
+    Missing(String),
     /// It takes too long.
     #[error("operation cancelled: actual cost limit exceeded")]
     TooExpensive,
@@ -38,12 +51,16 @@ enum Expr {
     Select(Box<Expr>, String),
     /// `has(a.b)`
     Has(Box<Expr>, String),
+    /// `a.?b`
+    OptionalSelect(Box<Expr>, String),
     /// `a[b]`
     Index(Box<Expr>, Box<Expr>),
+    /// `a[?b]`
+    OptionalIndex(Box<Expr>, Box<Expr>),
     /// `f(x)` or `a.f(x)`
     Call(Option<Box<Expr>>, String, Vec<Expr>),
-    /// `list.all(x, …)` and the like.
-    Macro(Box<Expr>, Macro, String, Vec<Expr>),
+    /// `list.all(x, …)` and the like, with their variables and what is asked of each item.
+    Macro(Box<Expr>, Macro, Vec<String>, Vec<Expr>),
     List(Vec<Expr>),
     Map(Vec<(Expr, Expr)>),
     Not(Box<Expr>),
@@ -61,6 +78,8 @@ enum Macro {
     ExistsOne,
     Filter,
     Map,
+    OptMap,
+    OptFlatMap,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +98,28 @@ enum Op {
     Remainder,
 }
 
+/// What a variable is.
+#[derive(Debug, Clone, Copy)]
+pub enum Given<'a> {
+    /// A value.
+    Value(&'a Value),
+    /// A value that may be missing: an optional one in expressions.
+    Optional(Option<&'a Value>),
+}
+
+/// What an expression will see.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The shape of its variables.
+    pub schema: &'a Schema,
+    /// Whether they are whole objects, with `apiVersion`, `kind` and `metadata`.
+    pub is_root: bool,
+    /// The names of its variables.
+    pub variables: &'a [&'static str],
+    /// The names of those that are optional.
+    pub optional: &'a [&'static str],
+}
+
 impl Program {
     /// Compiles an expression.
     ///
@@ -88,12 +129,21 @@ impl Program {
         parse::program(text).map(|root| Self { root })
     }
 
-    /// Evaluates it with these variables.
+    /// What is surely wrong with it, in the words of a compiler, where it is to give a value of a type such as `bool`.
+    pub fn problem(&self, scope: &Scope<'_>, wanted: &'static str) -> Option<String> {
+        check::problem(&self.root, scope, wanted)
+    }
+
+    /// Evaluates it with these variables, whose shape is the schema's.
     ///
     /// # Errors
-    /// [`CelError::Evaluate`] and [`CelError::TooExpensive`]
-    pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<Value, CelError> {
-        eval::evaluate(&self.root, variables)
+    /// [`CelError::Evaluate`], [`CelError::Missing`] and [`CelError::TooExpensive`]
+    pub fn evaluate(
+        &self,
+        variables: &[(&str, Given<'_>)],
+        schema: Option<&Schema>,
+    ) -> Result<Value, CelError> {
+        eval::evaluate(&self.root, variables, schema)
     }
 
     /// Whether it speaks of a variable.
@@ -107,8 +157,13 @@ fn mentions(expr: &Expr, name: &str) -> bool {
     match expr {
         Expr::Literal(_) => false,
         Expr::Ident(ident) => ident == name,
-        Expr::Select(of, _) | Expr::Has(of, _) | Expr::Not(of) | Expr::Negate(of) => mentions(of, name),
+        Expr::Select(of, _)
+        | Expr::OptionalSelect(of, _)
+        | Expr::Has(of, _)
+        | Expr::Not(of)
+        | Expr::Negate(of) => mentions(of, name),
         Expr::Index(left, right)
+        | Expr::OptionalIndex(left, right)
         | Expr::And(left, right)
         | Expr::Or(left, right)
         | Expr::Binary(_, left, right) => mentions(left, name) || mentions(right, name),

@@ -1,7 +1,7 @@
 //! The grammar of expressions.
 
 use super::lex::{Token, tokens};
-use super::{CelError, Expr, Macro, Op};
+use super::{CelError, Expr, Macro, Op, signatures};
 
 /// How deep an expression may nest.
 const MAX_DEPTH: usize = 48;
@@ -194,6 +194,11 @@ impl Parser {
         let mut expr = self.primary()?;
         for _ in 0..MAX_CHAIN {
             if self.sign(".") {
+                if self.sign("?") {
+                    let name = self.word()?;
+                    expr = Expr::OptionalSelect(Box::new(expr), unescape(&name));
+                    continue;
+                }
                 let name = self.word()?;
                 expr = if self.sign("(") {
                     let arguments = self.arguments(")")?;
@@ -202,9 +207,14 @@ impl Parser {
                     Expr::Select(Box::new(expr), unescape(&name))
                 };
             } else if self.sign("[") {
-                let index = self.expr()?;
+                let optional = self.sign("?");
+                let index = Box::new(self.expr()?);
                 self.expect("]")?;
-                expr = Expr::Index(Box::new(expr), Box::new(index));
+                expr = if optional {
+                    Expr::OptionalIndex(Box::new(expr), index)
+                } else {
+                    Expr::Index(Box::new(expr), index)
+                };
             } else {
                 return Ok(expr);
             }
@@ -272,25 +282,39 @@ fn call(on: Option<Expr>, name: String, mut arguments: Vec<Expr>) -> Result<Expr
             Some(_) | None => syntax("invalid argument to has() macro"),
         };
     }
-    let which = match name.as_str() {
-        "all" => Macro::All,
-        "exists" => Macro::Exists,
-        "exists_one" | "existsOne" => Macro::ExistsOne,
-        "filter" => Macro::Filter,
-        "map" => Macro::Map,
+    if let Some(Expr::Ident(space)) = &on
+        && signatures::is_spaced(space, &name)
+    {
+        return Ok(Expr::Call(None, format!("{space}.{name}"), arguments));
+    }
+    let (which, most) = match name.as_str() {
+        "all" => (Macro::All, 3),
+        "exists" => (Macro::Exists, 3),
+        "exists_one" | "existsOne" => (Macro::ExistsOne, 3),
+        "filter" => (Macro::Filter, 2),
+        "map" => (Macro::Map, 3),
+        "optMap" => (Macro::OptMap, 2),
+        "optFlatMap" => (Macro::OptFlatMap, 2),
         _ => return Ok(Expr::Call(on.map(Box::new), name, arguments)),
     };
-    let wanted = if which == Macro::Map { 2..=3 } else { 2..=2 };
-    match (on, arguments.len()) {
-        (Some(on), count) if wanted.contains(&count) => {
-            let bodies = arguments.split_off(1);
-            match arguments.pop() {
-                Some(Expr::Ident(variable)) => Ok(Expr::Macro(Box::new(on), which, variable, bodies)),
-                Some(_) | None => syntax(format!("argument of {name} must be a simple name")),
-            }
-        }
-        (_, _) => syntax(format!("wrong number of arguments of {name}")),
+    let Some(on) = on.filter(|_| (2..=most).contains(&arguments.len())) else {
+        return syntax(format!("wrong number of arguments of {name}"));
+    };
+    // `map` may have a filter in between, the others a second variable
+    let named = if which == Macro::Map {
+        1
+    } else {
+        arguments.len() - 1
+    };
+    let bodies = arguments.split_off(named);
+    let mut variables = Vec::new();
+    for argument in arguments {
+        let Expr::Ident(variable) = argument else {
+            return syntax(format!("argument of {name} must be a simple name"));
+        };
+        variables.push(variable);
     }
+    Ok(Expr::Macro(Box::new(on), which, variables, bodies))
 }
 
 /// Field names that are no identifiers are spelled with `__dot__`, `__dash__`, `__slash__`, `__underscores__`, and

@@ -84,6 +84,17 @@ pub struct Conflict {
     steps: Vec<PathElement>,
 }
 
+/// So many conflicts of one request are named.
+const CONFLICTS_SHOWN: usize = 100;
+
+/// How many conflicts are only counted.
+fn more_than_shown(conflicts: &[Conflict]) -> Option<usize> {
+    conflicts
+        .len()
+        .checked_sub(CONFLICTS_SHOWN)
+        .filter(|more| *more > 0)
+}
+
 fn conflict_message(conflicts: &[Conflict]) -> String {
     if let [one] = conflicts {
         return format!(
@@ -93,12 +104,15 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     }
     let mut lines: Vec<String> = Vec::new();
     let mut last = None;
-    for conflict in conflicts {
+    for conflict in conflicts.iter().take(CONFLICTS_SHOWN) {
         if last != Some(&conflict.manager) {
             lines.push(format!("conflicts with {}:", conflict.manager));
             last = Some(&conflict.manager);
         }
         lines.push(format!("- {}", conflict.path));
+    }
+    if let Some(more) = more_than_shown(conflicts) {
+        lines.push(format!("and {more} more"));
     }
     format!(
         "Apply failed with {} conflicts: {}",
@@ -113,14 +127,18 @@ impl From<ApplyError> for ApiError {
         match error {
             ApplyError::Conflict(conflicts) => {
                 let mut api = ApiError::new(Reason::Conflict, message);
-                api.causes = conflicts
-                    .into_iter()
-                    .map(|conflict| Cause {
-                        reason: "FieldManagerConflict".to_owned(),
-                        message: format!("conflict with {}", conflict.manager),
-                        field: conflict.path,
-                    })
-                    .collect();
+                let reason = "FieldManagerConflict";
+                let more = more_than_shown(&conflicts).map(|more| Cause {
+                    reason: reason.to_owned(),
+                    message: format!("and {more} more"),
+                    field: "…".to_owned(),
+                });
+                let named = conflicts.into_iter().take(CONFLICTS_SHOWN).map(|conflict| Cause {
+                    reason: reason.to_owned(),
+                    message: format!("conflict with {}", conflict.manager),
+                    field: conflict.path,
+                });
+                api.causes = named.chain(more).collect();
                 api
             }
             ApplyError::BadRequest(_) => ApiError::bad_request(message),

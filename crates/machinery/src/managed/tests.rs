@@ -386,3 +386,23 @@ fn structs_of_built_in_kinds_are_nobodys() {
         )
     );
 }
+
+#[test]
+fn names_some_of_very_many_conflicts() {
+    let mut world = World::new();
+    let with = |value: &str| {
+        let keys = (0..20_000).map(|n| (format!("k{n}"), json!(value)));
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"free": Value::Object(keys.collect())}})
+    };
+    let made = world.with("one", "", |live, writer| apply(live, &with("a"), false, writer));
+    world.object = made.expect("nobody else");
+    let refused = world.with("two", "", |live, writer| apply(live, &with("b"), false, writer));
+    let error = ApiError::from(refused.expect_err("a conflict"));
+    assert_eq!(error.causes.len(), CONFLICTS_SHOWN + 1);
+    assert!(
+        error.message.starts_with("Apply failed with 20000 conflicts: "),
+        "{}",
+        &error.message[..80]
+    );
+    assert!(error.message.ends_with("and 19900 more") && error.message.len() < 10_000);
+}

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::Pattern;
 
 /// Whether a text has a format; true for a format that is not known.
-pub(super) fn holds(format: &str, text: &str) -> bool {
+pub(crate) fn holds(format: &str, text: &str) -> bool {
     match format.replace('-', "").as_str() {
         "uri" => uri(text),
         "email" => email(text),
@@ -50,7 +50,8 @@ fn base64(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-fn uri(text: &str) -> bool {
+/// Whether a text is an absolute URI or path.
+pub(crate) fn uri(text: &str) -> bool {
     let bad = |c: char| c.is_control() || c == ' ';
     if text.is_empty() || text.contains(bad) || !percent_encoded(text) {
         return false;

@@ -51,6 +51,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use smol_str::SmolStr;
 
+pub(crate) use formats::{holds as has_format, uri as is_uri};
 pub use parse::{MAX_DEPTH, MAX_NODES, SchemaError};
 pub use pattern::Pattern;
 pub use prune::object_meta;

@@ -49,6 +49,12 @@ impl Pattern {
     pub fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
+
+    /// The first matches in a text.
+    pub(crate) fn find_all<'t>(&self, text: &'t str, limit: usize) -> Vec<&'t str> {
+        let found = self.regex.find_iter(text).take(limit);
+        found.map(|found| found.as_str()).collect()
+    }
 }
 
 impl fmt::Debug for Pattern {

@@ -86,7 +86,7 @@ pub fn object_meta() -> &'static Schema {
 
 impl Schema {
     /// Drops what a whole object (with `apiVersion`, `kind` and `metadata`, which always stay) has beyond this
-    /// schema. Answers the dropped fields' paths, sorted, such as `spec.containers[0].foo`.
+    /// schema. Answers the dropped fields' paths, sorted, such as `spec.containers[0].foo`; of very many, the first.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruner = Pruner::default();
         pruner.visit(object, Some(self), true);
@@ -108,6 +108,9 @@ impl Schema {
     }
 }
 
+/// So many unknown fields of one object are told.
+const MOST_UNKNOWN: usize = 1_000;
+
 #[derive(Default)]
 struct Pruner {
     path: String,
@@ -127,6 +130,9 @@ impl Pruner {
     }
 
     fn report(&mut self, key: &str) {
+        if self.unknown.len() >= MOST_UNKNOWN {
+            return;
+        }
         self.within(key, |pruner| {
             let path = pruner.path.clone();
             pruner.unknown.push(path);

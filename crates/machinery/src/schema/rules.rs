@@ -1,5 +1,5 @@
 //! `x-kubernetes-validations`: rules in CEL, evaluated on every node that has some. A rule that speaks of `oldSelf` is
-//! asked only where there is an old value to compare with.
+//! asked only where there is an old value to compare with, unless it takes that as optional.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::place::Place;
 use super::{Additional, Kind, ListType, Schema};
 use crate::Cause;
-use crate::cel::{CelError, Program};
+use crate::cel::{CelError, Given, Program, Scope};
 
-/// One rule. A rule that cannot be compiled holds always.
+/// One rule. Definitions with rules that cannot be compiled are refused; if one is found all the same, it holds.
 #[derive(Debug, Clone)]
 pub struct Rule {
     text: String,
@@ -44,18 +44,22 @@ impl Rule {
         }
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>, kind: Kind, place: &Place<'_>) -> Option<Cause> {
+    fn check(&self, value: &Value, old: Option<&Value>, schema: &Schema, place: &Place<'_>) -> Option<Cause> {
         let program = self.program.as_ref()?;
-        if self.optional_old || (self.transition && old.is_none()) {
+        if self.transition && old.is_none() && !self.optional_old {
             return None;
         }
-        let mut variables = vec![("self", value)];
-        variables.extend(old.map(|old| ("oldSelf", old)));
-        let detail = match program.evaluate(&variables) {
+        let mut variables = vec![("self", Given::Value(value))];
+        if self.optional_old {
+            variables.push(("oldSelf", Given::Optional(old)));
+        } else if let Some(old) = old {
+            variables.push(("oldSelf", Given::Value(old)));
+        }
+        let detail = match program.evaluate(&variables, Some(schema)) {
             Ok(Value::Bool(true)) => return None,
-            Ok(_) => self.describe(&variables),
             // Functions that we lack must not make objects impossible to write.
-            Err(CelError::Evaluate(problem)) if problem.starts_with("no such function") => return None,
+            Err(CelError::Missing(_)) => return None,
+            Ok(_) => self.describe(&variables, schema),
             Err(CelError::TooExpensive) => format!(
                 "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
                 CelError::TooExpensive,
@@ -69,11 +73,12 @@ impl Rule {
             format!("{place}{}", self.field_path)
         };
         let field = field.trim_start_matches('.').to_owned();
+        let kind = Value::from(kind_name(schema.kind));
         Some(match self.reason.as_str() {
             "FieldValueForbidden" => Cause::forbidden(&field, &detail),
             "FieldValueRequired" => Cause::required(&field, &detail),
-            "FieldValueDuplicate" => Cause::duplicate(&field, &Value::from(kind_name(kind))),
-            _ => Cause::invalid(&field, &Value::from(kind_name(kind)), &detail),
+            "FieldValueDuplicate" => Cause::duplicate(&field, &kind),
+            _ => Cause::invalid(&field, &kind, &detail),
         })
     }
 
@@ -86,17 +91,130 @@ impl Rule {
         }
     }
 
-    fn describe(&self, variables: &[(&str, &Value)]) -> String {
+    fn describe(&self, variables: &[(&str, Given<'_>)], schema: &Schema) -> String {
         let made = self
             .message_expression
             .as_ref()
-            .and_then(|program| program.evaluate(variables).ok())
+            .and_then(|program| program.evaluate(variables, Some(schema)).ok())
             .and_then(|value| value.as_str().map(|text| text.trim().to_owned()))
             .filter(|text| !text.is_empty() && !text.contains('\n'));
         match made {
             Some(text) => text,
             None if self.message.is_empty() => format!("failed rule: {}", self.name()),
             None => self.name().to_owned(),
+        }
+    }
+}
+
+/// The reasons that a rule may give.
+const REASONS: [&str; 4] = [
+    "FieldValueRequired",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueDuplicate",
+];
+
+/// Where a node's rules stand.
+pub(super) struct Site<'a> {
+    /// The path of the node.
+    pub(super) path: &'a str,
+    /// Whether it is the whole object.
+    pub(super) is_root: bool,
+    /// The nearest node above whose old value cannot be told, if there is one.
+    pub(super) uncorrelatable: Option<&'a str>,
+}
+
+/// What is wrong with the rules that a node of an `openAPIV3Schema` states.
+pub(super) fn problems(rules: &[Value], schema: &Schema, site: &Site<'_>, causes: &mut Vec<Cause>) {
+    for (index, rule) in rules.iter().enumerate() {
+        let at = |field: &str| format!("{}.x-kubernetes-validations[{index}].{field}", site.path);
+        let text = |field: &str| rule[field].as_str().unwrap_or_default();
+        let given = |field: &str| rule.get(field).and_then(Value::as_str);
+        if text("rule").trim().is_empty() {
+            causes.push(Cause::required(&at("rule"), "rule is not specified"));
+            continue;
+        }
+        if let Some(message) = given("message").filter(|message| !message.is_empty()) {
+            if message.trim().is_empty() {
+                let why = "message must be non-empty if specified";
+                causes.push(Cause::invalid(&at("message"), &rule["message"], why));
+            } else if message.trim().contains('\n') {
+                let why = "message must not contain line breaks";
+                causes.push(Cause::invalid(&at("message"), &rule["message"], why));
+            }
+        } else if text("rule").trim().contains('\n') {
+            let why = "message must be specified if rule contains line breaks";
+            causes.push(Cause::required(&at("message"), why));
+        }
+        if given("messageExpression")
+            .is_some_and(|expression| !expression.is_empty() && expression.trim().is_empty())
+        {
+            let why = "messageExpression must be non-empty if specified";
+            causes.push(Cause::required(&at("messageExpression"), why));
+        }
+        if let Some(reason) = given("reason").filter(|reason| !REASONS.contains(reason)) {
+            causes.push(Cause::not_supported(
+                &at("reason"),
+                &Value::from(reason),
+                &REASONS,
+            ));
+        }
+        compile(rule, schema, site, &at, causes);
+    }
+}
+
+/// Compiles a rule and its message.
+fn compile(
+    rule: &Value,
+    schema: &Schema,
+    site: &Site<'_>,
+    at: &dyn Fn(&str) -> String,
+    causes: &mut Vec<Cause>,
+) {
+    let is_optional = rule["optionalOldSelf"] == true;
+    let (variables, optional): (&[&str], &[&str]) = if is_optional {
+        (&["self"], &["oldSelf"])
+    } else {
+        (&["self", "oldSelf"], &[])
+    };
+    let scope = Scope {
+        schema,
+        is_root: site.is_root,
+        variables,
+        optional,
+    };
+    let mut fault = |field: &str, problem: &str| {
+        causes.push(Cause::invalid(&at(field), &rule[field], problem));
+    };
+    let failed = |problem: &str| format!("compilation failed: ERROR: {problem}");
+    match Program::parse(rule["rule"].as_str().unwrap_or_default()) {
+        Err(error) => fault("rule", &failed(&error.to_string())),
+        Ok(program) => {
+            if let Some(problem) = program.problem(&scope, "bool") {
+                fault("rule", &failed(&problem));
+            }
+            match site.uncorrelatable {
+                Some(above) if program.mentions("oldSelf") => {
+                    let why = format!(
+                        "oldSelf cannot be used on the uncorrelatable portion of the schema within {above}"
+                    );
+                    fault("rule", &why);
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+    let message = rule["messageExpression"].as_str().unwrap_or_default();
+    if message.trim().is_empty() {
+        return;
+    }
+    let failed = |problem: &str| format!("messageExpression compilation failed: ERROR: {problem}");
+    match Program::parse(message) {
+        Err(error) => fault("messageExpression", &failed(&error.to_string())),
+        Ok(program) => {
+            if let Some(problem) = program.problem(&scope, "string") {
+                fault("messageExpression", &failed(&problem));
+            }
         }
     }
 }
@@ -127,7 +245,7 @@ pub(super) fn check(
     }
     if let Some(rules) = &schema.rules {
         for rule in &rules.validations {
-            causes.extend(rule.check(value, old, schema.kind, place));
+            causes.extend(rule.check(value, old, schema, place));
         }
     }
     match value {

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Schema;
+use super::rules::{self, Site};
 use crate::Cause;
 
 /// Where a node stands.
@@ -30,7 +31,7 @@ pub fn structural_problems(openapi: &Value, path: &str) -> Vec<Cause> {
         }];
     }
     let mut causes = Vec::new();
-    node(openapi, Level::Root, path, &mut causes);
+    node(openapi, Level::Root, path, None, &mut causes);
     complete(openapi, Some(openapi), path, path, &mut causes);
     causes.sort_by(|left, right| (&left.field, &left.message).cmp(&(&right.field, &right.message)));
     causes.dedup();
@@ -86,18 +87,34 @@ fn is_int_or_string(branches: &[Value]) -> bool {
     branches == [json!({"type": "integer"}), json!({"type": "string"})]
 }
 
-fn node(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
+/// Looks at a node and those below. `uncorrelatable` is the nearest above whose values are not known again when their
+/// object is replaced.
+fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, causes: &mut Vec<Cause>) {
     let at = |key: &str| format!("{path}.{key}");
     unsupported(schema, path, causes);
     kind(schema, level, path, causes);
     lists(schema, path, causes);
     embedded(schema, level, path, causes);
+    let stated = branches(schema, "x-kubernetes-validations");
+    if !stated.is_empty()
+        && let Ok(read) = Schema::from_openapi(schema)
+    {
+        let site = Site {
+            path,
+            is_root: level == Level::Root,
+            uncorrelatable,
+        };
+        rules::problems(stated, &read, &site, causes);
+    }
+    let atomic_map = text(schema, "x-kubernetes-map-type") == "atomic";
+    let below = uncorrelatable.or(atomic_map.then_some(path));
     if let Some(fields) = properties(schema) {
         for (key, field) in fields {
             if key == "metadata" && level == Level::Root {
                 metadata(field, &format!("{path}.properties[metadata]"), causes);
             } else {
-                node(field, Level::Field, &format!("{path}.properties[{key}]"), causes);
+                let place = format!("{path}.properties[{key}]");
+                node(field, Level::Field, &place, below, causes);
             }
         }
     }
@@ -113,12 +130,15 @@ fn node(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(Cause::forbidden(&field, why));
             }
             if more.is_object() {
-                node(more, Level::Field, &field, causes);
+                node(more, Level::Field, &field, below, causes);
             }
         }
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        node(items, Level::Item, &at("items"), causes);
+        let place = at("items");
+        let keyed = text(schema, "x-kubernetes-list-type") == "map";
+        let below = uncorrelatable.or((!keyed).then_some(place.as_str()));
+        node(items, Level::Item, &place, below, causes);
     }
     let skip_any = is_int_or_string(branches(schema, "anyOf"));
     let skip_all = branches(schema, "allOf")
