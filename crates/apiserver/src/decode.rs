@@ -1,6 +1,6 @@
 //! Request bodies: JSON, YAML and Kubernetes protobuf, read into a tree.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -49,6 +49,13 @@ pub(crate) fn decode(format: BodyFormat, body: &[u8]) -> Result<(Value, Vec<Stri
     match format {
         BodyFormat::Json => json(body),
         BodyFormat::Yaml => {
+            // most of what is sent as YAML is JSON
+            if body.starts_with(b"{") {
+                match json(body) {
+                    Err(error) if error.reason == Reason::BadRequest => {}
+                    read => return read,
+                }
+            }
             let text = std::str::from_utf8(body)
                 .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
             let mut documents = codec::yaml::parse(text)
@@ -67,39 +74,83 @@ pub(crate) fn decode(format: BodyFormat, body: &[u8]) -> Result<(Value, Vec<Stri
 }
 
 /// JSON as a tree, and the paths of the fields that it names twice (the last one counts).
-pub(crate) fn json(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
-    let repeated = Cell::new(false);
-    let read = |seed: Tree<'_>| {
+///
+/// # Errors
+/// 400 for what cannot be read.
+pub fn json(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+    let bounds = Bounds {
+        room: Cell::new(ROOM),
+        repeated: Cell::new(false),
+    };
+    let read = |names| {
+        bounds.room.set(ROOM);
+        let seed = Tree {
+            bounds: &bounds,
+            names,
+            path: "",
+            path_length: 0,
+        };
         let mut deserializer = serde_json::Deserializer::from_slice(body);
         let value = seed.deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok::<Value, serde_json::Error>(value)
     };
-    let value = read(Tree {
-        repeated: &repeated,
-        names: None,
-        path: "",
-    })
-    .map_err(|error| ApiError::bad_request(format!("the body is no valid JSON: {error}")))?;
-    if !repeated.get() {
+    let value = read(None).map_err(|error| {
+        if bounds.room.get() == 0 {
+            ApiError::new(
+                Reason::RequestEntityTooLarge,
+                format!("Request entity too large: {TOO_MUCH}"),
+            )
+        } else {
+            ApiError::bad_request(format!("the body is no valid JSON: {error}"))
+        }
+    })?;
+    if !bounds.repeated.get() {
         return Ok((value, Vec::new()));
     }
-    let names = std::cell::RefCell::new(BTreeSet::new());
-    let value = read(Tree {
-        repeated: &repeated,
-        names: Some(&names),
-        path: "",
-    })
-    .unwrap_or(value);
+    let names = RefCell::new(BTreeSet::new());
+    let value = read(Some(&names)).unwrap_or(value);
     Ok((value, names.into_inner().into_iter().collect()))
+}
+
+/// About so many bytes of memory may a tree take: small values take many times what they take in JSON.
+const ROOM: usize = 64 << 20;
+const TOO_MUCH: &str = "limit is 64 MiB for the values of a body";
+/// What a list or map takes for its first value.
+const FIRST: usize = 640;
+/// What a value takes in a list or map.
+const EACH: usize = 64;
+/// The names on the way to a field may have so many bytes together: messages repeat them.
+const PATH_LIMIT: usize = 8 * 1_024;
+/// So many fields that come twice are told.
+const NAMES_LIMIT: usize = 1_000;
+
+struct Bounds {
+    /// How many bytes the tree may still take; 0 once it wanted more.
+    room: Cell<usize>,
+    repeated: Cell<bool>,
+}
+
+impl Bounds {
+    fn take<E: de::Error>(&self, bytes: usize) -> Result<(), E> {
+        match self.room.get().checked_sub(bytes) {
+            Some(left) if left > 0 => self.room.set(left),
+            Some(_) | None => {
+                self.room.set(0);
+                return Err(E::custom(TOO_MUCH));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Reads a tree and notices names that come twice in one object; only if asked does it keep their paths.
 #[derive(Clone, Copy)]
 struct Tree<'a> {
-    repeated: &'a Cell<bool>,
-    names: Option<&'a std::cell::RefCell<BTreeSet<String>>>,
+    bounds: &'a Bounds,
+    names: Option<&'a RefCell<BTreeSet<String>>>,
     path: &'a str,
+    path_length: usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
@@ -161,7 +212,11 @@ impl<'de> Visitor<'de> for Tree<'_> {
                 path = format!("{}[{}]", self.path, items.len());
             }
             match sequence.next_element_seed(Tree { path: &path, ..self })? {
-                Some(item) => items.push(item),
+                Some(item) => {
+                    self.bounds
+                        .take(if items.is_empty() { FIRST / 4 } else { EACH })?;
+                    items.push(item);
+                }
                 None => return Ok(Value::Array(items)),
             }
         }
@@ -171,6 +226,13 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut map = Map::new();
         let mut path = String::new();
         while let Some(key) = entries.next_key::<String>()? {
+            let path_length = self.path_length + key.len() + 1;
+            if path_length > PATH_LIMIT {
+                return Err(de::Error::custom(format!(
+                    "the names on the way to a field have more than {PATH_LIMIT} bytes"
+                )));
+            }
+            self.bounds.take(if map.is_empty() { FIRST } else { EACH })?;
             if self.names.is_some() {
                 path = if self.path.is_empty() {
                     key.clone()
@@ -178,10 +240,17 @@ impl<'de> Visitor<'de> for Tree<'_> {
                     format!("{}.{key}", self.path)
                 };
             }
-            let value = entries.next_value_seed(Tree { path: &path, ..self })?;
+            let inner = Tree {
+                path: &path,
+                path_length,
+                ..self
+            };
+            let value = entries.next_value_seed(inner)?;
             if map.insert(key, value).is_some() {
-                self.repeated.set(true);
-                if let Some(names) = self.names {
+                self.bounds.repeated.set(true);
+                if let Some(names) = self.names
+                    && names.borrow().len() < NAMES_LIMIT
+                {
                     names.borrow_mut().insert(path.clone());
                 }
             }
@@ -202,6 +271,33 @@ mod tests {
         assert!(json(br#"{"a":1} x"#).is_err());
         let deep = "[".repeat(100_000);
         assert!(json(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn takes_little_memory_for_small_bodies() {
+        let repeat = |part: &str, count: usize| format!("{{\"a\":[{}1]}}", part.repeat(count));
+        for (body, code) in [
+            (repeat(r#"{"":1},"#, 90_000), None),
+            (repeat(r#"{"":1},"#, 200_000), Some(413)),
+            (repeat("[1],", 700_000), Some(413)),
+            (repeat("1,", 1_000_000), None),
+            (
+                format!(r#"{{"{}":{{"a":1,"a":2}}}}"#, "k".repeat(10_000)),
+                Some(400),
+            ),
+        ] {
+            for format in [BodyFormat::Json, BodyFormat::Yaml] {
+                let read = decode(format, body.as_bytes());
+                let start = &body[..20];
+                if code == Some(400) && format == BodyFormat::Yaml {
+                    continue;
+                }
+                assert_eq!(read.err().map(|error| error.code), code, "{start}");
+            }
+        }
+        let many: String = (0..5_000).map(|n| format!(r#""k{n}":1,"k{n}":2,"#)).collect();
+        let (_, repeated) = json(format!("{{{many}\"z\":1}}").as_bytes()).unwrap();
+        assert_eq!(repeated.len(), NAMES_LIMIT);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use source::{Change, Error, Expect, Key, ListRequest, Object, Resource, Revision, Write};
+use source::{Change, Error, Expect, Key, ListRequest, Object, Resource, Write};
 
 use crate::object;
 use crate::registry::custom::{self, CLEANUP};
@@ -143,9 +143,7 @@ async fn remove_objects(server: &ApiServer, resource: &Resource) -> Result<bool,
 }
 
 /// An object of any version with a deletion timestamp, its selectable fields as they were.
-fn mark(server: &ApiServer, stored: &Object, value: Value) -> Change {
-    let _: Revision = stored.revision;
-    let mut value = value;
+fn mark(server: &ApiServer, stored: &Object, mut value: Value) -> Change {
     value["metadata"]["deletionTimestamp"] = Value::from(crate::handlers::timestamp(server.env().now()));
     value["metadata"]["deletionGracePeriodSeconds"] = Value::from(0);
     let mut draft = object::draft_as(

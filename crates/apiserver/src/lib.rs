@@ -9,6 +9,7 @@ pub mod authn;
 pub mod authz;
 pub mod body;
 pub mod bootstrap_policy;
+mod bulk;
 pub mod controllers;
 mod decode;
 mod definitions;

@@ -72,16 +72,43 @@ pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<Accepted, ApiError
     if accept.trim().is_empty() {
         return Ok(Accepted::default());
     }
+    clauses(accept)
+        .into_iter()
+        .find_map(|clause| accept_clause(clause, offer))
+        .ok_or_else(|| not_acceptable(offer))
+}
+
+/// Chooses one of some media types, whose first is for those who want none in particular.
+///
+/// # Errors
+/// 406 if none of them is accepted.
+pub(crate) fn media_type(accept: &str, offered: &[&'static str]) -> Result<&'static str, ApiError> {
+    let first = offered.first().copied();
+    if accept.trim().is_empty() {
+        return first.ok_or_else(|| only(offered));
+    }
+    let find = |clause: &str| match clause.split(';').next().unwrap_or_default().trim() {
+        "*/*" | "application/*" => first,
+        media => offered
+            .iter()
+            .find(|one| one.eq_ignore_ascii_case(media))
+            .copied(),
+    };
+    clauses(accept)
+        .into_iter()
+        .find_map(find)
+        .ok_or_else(|| only(offered))
+}
+
+/// What a client takes, best first.
+fn clauses(accept: &str) -> Vec<&str> {
     let mut clauses: Vec<(f32, &str)> = accept
         .split(',')
         .map(|clause| (quality(clause), clause.trim()))
         .filter(|(quality, _)| *quality > 0.0)
         .collect();
     clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
-    clauses
-        .into_iter()
-        .find_map(|(_, clause)| accept_clause(clause, offer))
-        .ok_or_else(|| not_acceptable(offer))
+    clauses.into_iter().map(|(_, clause)| clause).collect()
 }
 
 fn quality(clause: &str) -> f32 {
@@ -132,6 +159,10 @@ fn not_acceptable(offer: Offer) -> ApiError {
     if offer.protobuf {
         accepted.push("application/vnd.kubernetes.protobuf");
     }
+    only(&accepted)
+}
+
+fn only(accepted: &[&str]) -> ApiError {
     ApiError::new(
         Reason::NotAcceptable,
         format!(
@@ -197,6 +228,14 @@ mod tests {
             "Protobuf Metadata"
         );
         assert_eq!(check("text/html", all), "406");
+        let media = |accept: &str| media_type(accept, &["application/json", "application/x@v1"]).ok();
+        assert_eq!(media(""), Some("application/json"));
+        assert_eq!(media("text/html, */*;q=0.1"), Some("application/json"));
+        assert_eq!(
+            media("application/json;q=0.5, application/x@v1"),
+            Some("application/x@v1")
+        );
+        assert_eq!(media("text/html"), None);
         assert!(accepts_gzip("deflate, gzip;q=0.8") && !accepts_gzip("gzip;q=0") && !accepts_gzip(""));
     }
 }

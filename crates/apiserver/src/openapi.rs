@@ -1,17 +1,22 @@
-//! `/openapi/v3`: an index, and a document for each group and version.
+//! `/openapi/v3`: an index, and a document for each group and version. `/openapi/v2`: one document of everything.
+//!
+//! Documents are made when they are asked for and not kept: clients keep them, and say which they have.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use codec::openapi::{ANSWER_CONTENT_TYPE, CONTENT_TYPE};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
+use machinery::ApiError;
 use machinery::openapi::{CustomKind, path_of, v2, v3, v3_index};
-use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 
 use crate::body::Body;
 use crate::discovery::etag;
 use crate::error;
-use crate::paths::tagged;
+use crate::negotiate::media_type;
+use crate::paths::{GIT_VERSION, tagged, unless_known};
 use crate::query::Query;
 use crate::registry::{Served, Snapshot};
 use crate::respond;
@@ -26,11 +31,7 @@ pub(crate) fn answer(
     let snapshot = server.registry.snapshot();
     let headers = &request.headers;
     match segments {
-        ["v2"] if only_protobuf(headers) => Err(ApiError::new(
-            Reason::NotAcceptable,
-            "only the following media types are accepted: application/json",
-        )),
-        ["v2"] => Ok(tagged(headers, "application/json", &version_two(&snapshot))),
+        ["v2"] => version_two(server, &snapshot, headers),
         ["v3"] => {
             let index = index(server, &snapshot);
             Ok(respond::json(StatusCode::OK, &index))
@@ -56,13 +57,12 @@ pub(crate) fn answer(
     }
 }
 
-/// Whether a client takes OpenAPI's own protobuf form and no other.
-fn only_protobuf(headers: &http::HeaderMap) -> bool {
-    let accept = headers
-        .get(http::header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    accept.contains("proto-openapi") && !accept.contains("json") && !accept.contains("*/*")
+/// A text that changes with what documents say of a resource.
+fn stated(served: &Served) -> String {
+    match custom_kind(served) {
+        Some(kind) => format!("{kind:?}"),
+        None => format!("{} {GIT_VERSION}", served.plural),
+    }
 }
 
 /// Every group and version, with its document's address. The hash changes with the group's definitions.
@@ -72,10 +72,7 @@ fn index(server: &ApiServer, snapshot: &Snapshot) -> Value {
         for version in versions {
             let stated: Vec<String> = snapshot
                 .of(&group, &version)
-                .map(|served| match &served.custom {
-                    Some(custom) => format!("{} {:?}", served.plural, custom.openapi),
-                    None => format!("{} {}", served.plural, crate::paths::GIT_VERSION),
-                })
+                .map(|served| stated(served))
                 .collect();
             let hash = etag(&stated.join(" "));
             documents.push((path_of(&group, &version), hash.trim_matches('"').to_owned()));
@@ -114,7 +111,15 @@ fn document(server: &ApiServer, snapshot: &Snapshot, group: &str, version: &str)
         .of(group, version)
         .filter_map(|served| custom_kind(served))
         .collect();
-    Some(v3(group, version, &custom))
+    let mut document = v3(group, version, &custom);
+    describe(server, document.pointer_mut("/components/schemas"));
+    Some(document)
+}
+
+fn describe(server: &ApiServer, schemas: Option<&mut Value>) {
+    if let (Some(describe), Some(Value::Object(schemas))) = (server.config.describe, schemas) {
+        describe(schemas);
+    }
 }
 
 fn custom_kind(served: &Served) -> Option<CustomKind<'_>> {
@@ -132,11 +137,32 @@ fn custom_kind(served: &Served) -> Option<CustomKind<'_>> {
     })
 }
 
-fn version_two(snapshot: &Snapshot) -> Value {
-    let custom: Vec<CustomKind<'_>> = snapshot
-        .all()
-        .iter()
-        .filter_map(|served| custom_kind(served))
-        .collect();
-    v2(&custom)
+fn version_two(
+    server: &ApiServer,
+    snapshot: &Snapshot,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let accept = headers
+        .get(http::header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let json = "application/json";
+    let chosen = media_type(accept, &[json, CONTENT_TYPE, ANSWER_CONTENT_TYPE])?;
+    let content_type = if chosen == json { json } else { ANSWER_CONTENT_TYPE };
+    let stated: Vec<String> = snapshot.all().iter().map(|served| stated(served)).collect();
+    let etag = etag(&format!("{content_type} {}", stated.join(" ")));
+    Ok(unless_known(headers, content_type, &etag, || {
+        let custom: Vec<CustomKind<'_>> = snapshot
+            .all()
+            .iter()
+            .filter_map(|served| custom_kind(served))
+            .collect();
+        let mut document = v2(&custom);
+        describe(server, document.get_mut("definitions"));
+        Bytes::from(if content_type == json {
+            document.to_string().into_bytes()
+        } else {
+            codec::openapi::encode(&document)
+        })
+    }))
 }

@@ -114,13 +114,23 @@ pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
 pub(crate) fn tagged(headers: &HeaderMap, content_type: &'static str, document: &Value) -> Response<Body> {
     let text = document.to_string();
     let etag = discovery::etag(&text);
+    unless_known(headers, content_type, &etag, || Bytes::from(text))
+}
+
+/// A document that is made only if the client does not have it already, which its `ETag` tells.
+pub(crate) fn unless_known(
+    headers: &HeaderMap,
+    content_type: &'static str,
+    etag: &str,
+    make: impl FnOnce() -> Bytes,
+) -> Response<Body> {
     let known = headers
         .get(IF_NONE_MATCH)
         .is_some_and(|known| known.as_bytes() == etag.as_bytes());
     let mut response = if known {
         respond::bytes(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
     } else {
-        respond::large_bytes(content_type, Bytes::from(text), headers)
+        respond::large_bytes(content_type, make(), headers)
     };
     if let Ok(etag) = HeaderValue::try_from(etag) {
         response.headers_mut().insert(ETAG, etag);

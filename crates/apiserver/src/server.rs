@@ -18,6 +18,7 @@ use crate::addresses::{Addresses, Grant};
 use crate::authn::{Authenticator, Gate};
 use crate::authz::{Authorizer, check_binding, check_role};
 use crate::body::{Body, BoxError};
+use crate::bulk::Bulk;
 use crate::definitions;
 use crate::error;
 use crate::group::{GroupHandler, PodBackend};
@@ -48,7 +49,12 @@ pub struct Config {
     pub pods: Option<Arc<dyn PodBackend>>,
     /// Whether objects can only be created in namespaces that exist (off for sources that hold only some resources).
     pub namespaces_must_exist: bool,
+    /// Adds descriptions to the schemas of OpenAPI documents, if there are any.
+    pub describe: Option<Describe>,
 }
+
+/// Adds descriptions to schemas, which it is given by their names in OpenAPI.
+pub type Describe = fn(&mut serde_json::Map<String, Value>);
 
 impl Config {
     /// A server over a source with the usual settings.
@@ -60,6 +66,7 @@ impl Config {
             authorizer,
             pods: None,
             namespaces_must_exist: true,
+            describe: None,
         }
     }
 }
@@ -88,6 +95,7 @@ pub struct ApiServer {
     pub(crate) metrics: Metrics,
     health: Health,
     pub(crate) addresses: Addresses,
+    pub(crate) bulk: Bulk,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
 }
 
@@ -113,6 +121,7 @@ impl ApiServer {
             metrics: Metrics::new(),
             health: Health::default(),
             addresses: Addresses::default(),
+            bulk: Bulk::default(),
             groups: RwLock::default(),
         }))
     }

@@ -80,28 +80,11 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .enable_all()
+        // A worker that begins with a long answer hands over the watch on sockets and timers first.
+        .enable_eager_driver_handoff()
         .build()
         .map_err(anyhow::Error::from)?;
-    keep_watch(runtime.handle().clone()).map_err(anyhow::Error::from)?;
     runtime.block_on(dispatch(command))
-}
-
-/// Wakes a sleeping worker now and then. The one that watches sockets and timers may be the one that a long answer
-/// keeps busy; without this, everybody would wait for that answer.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this thread is a clock: it waits for nothing but time"
-)]
-fn keep_watch(runtime: tokio::runtime::Handle) -> std::io::Result<()> {
-    std::thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(move || {
-            loop {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                drop(runtime.spawn(std::future::ready(())));
-            }
-        })?;
-    Ok(())
 }
 
 /// Cancelled by Ctrl-C and SIGTERM.

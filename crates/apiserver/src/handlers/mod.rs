@@ -144,7 +144,7 @@ impl Call<'_> {
         }
         if let Some(more) = problems.len().checked_sub(FIELDS_LIMIT).filter(|more| *more > 0) {
             problems.truncate(FIELDS_LIMIT);
-            problems.push(format!("and {more} more"));
+            problems.push(format!("and at least {more} more"));
         }
         match self.validation {
             FieldValidation::Ignore => {}
@@ -278,20 +278,45 @@ pub(crate) async fn dispatch(
         drop(call);
         let request = Request::from_parts(parts, body);
         return subresources::connect(server, info, user, object, request).await;
-    } else if info.subresource.is_empty() {
-        main_resource(&mut call, body).await?
     } else {
-        subresources::answer(&mut call, body).await?
+        check_verb(&call)?;
+        let body = if matches!(info.verb.as_str(), "get" | "list" | "watch") {
+            Bytes::new()
+        } else {
+            read_body(body).await?
+        };
+        let size = body.len();
+        let answer = async {
+            if info.subresource.is_empty() {
+                main_resource(&mut call, body).await
+            } else {
+                subresources::answer(&mut call, body).await
+            }
+        };
+        server.bulk.run(size, answer).await?
     };
     respond::add_warnings(&mut response, &call.warnings);
     Ok(response)
 }
 
-async fn main_resource(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    let verb: SmolStr = call.info.verb.clone();
-    if !call.served.allows(&verb) {
-        return Err(error::no_such_verb());
+/// Whether the resource, or its subresource, has the verb.
+fn check_verb(call: &Call<'_>) -> Result<(), ApiError> {
+    let verb = call.info.verb.as_str();
+    let allowed = if call.info.subresource.is_empty() {
+        call.served.allows(verb)
+    } else {
+        let subresource = call.served.subresource(&call.info.subresource);
+        subresource.ok_or_else(error::no_such_path)?.verbs.contains(&verb)
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(error::no_such_verb())
     }
+}
+
+async fn main_resource(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
+    let verb: SmolStr = call.info.verb.clone();
     match (verb.as_str(), call.info.name.is_empty()) {
         ("get", false) => {
             let object = call.existing().await?;
@@ -299,12 +324,12 @@ async fn main_resource(call: &mut Call<'_>, body: Body) -> Result<Response<Body>
         }
         ("list", true) => list::list(call).await,
         ("watch", _) => watch::watch(call).await,
-        ("create", true) if is_review(call) => subresources::review(call, read_body(body).await?).await,
-        ("create", true) => create::create(call, read_body(body).await?).await,
-        ("update", false) => update::replace(call, Part::Main, read_body(body).await?).await,
-        ("patch", false) => patch::patch(call, Part::Main, read_body(body).await?).await,
-        ("delete", false) => delete::delete(call, read_body(body).await?).await,
-        ("deletecollection", true) => delete::collection(call, read_body(body).await?).await,
+        ("create", true) if is_review(call) => subresources::review(call, body).await,
+        ("create", true) => create::create(call, body).await,
+        ("update", false) => update::replace(call, Part::Main, body).await,
+        ("patch", false) => patch::patch(call, Part::Main, body).await,
+        ("delete", false) => delete::delete(call, body).await,
+        ("deletecollection", true) => delete::collection(call, body).await,
         _ => Err(error::no_such_verb()),
     }
 }

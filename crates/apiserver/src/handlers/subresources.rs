@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use source::{Key, Resource};
 
 use super::update::Tracked;
-use super::{Call, Part, delete, patch, present, read_body, scale, update};
+use super::{Call, Part, delete, patch, present, scale, update};
 use crate::body::Body;
 use crate::error;
 use crate::object;
@@ -21,16 +21,9 @@ use crate::tokens;
 use crate::user::UserInfo;
 
 /// Answers a request on a subresource.
-pub(super) async fn answer(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let name = call.info.subresource.clone();
     let verb = call.info.verb.clone();
-    let Some(subresource) = call.served.subresource(&name) else {
-        return Err(error::no_such_path());
-    };
-    if !subresource.verbs.contains(&verb.as_str()) {
-        return Err(error::no_such_verb());
-    }
-    let body = read_body(body).await?;
     let part = match name.as_str() {
         "scale" => return scale::answer(call, body).await,
         "status" => Part::Status,

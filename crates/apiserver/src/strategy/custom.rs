@@ -1,5 +1,6 @@
 //! Custom resources, and the definitions that make them.
 
+use machinery::schema::structural_problems;
 use serde_json::{Value, json};
 
 use super::{Generation, Strategy, default_field, field_mut};
@@ -102,32 +103,39 @@ fn validate_definition(object: &Value, problems: &mut Problems) {
         {
             problems.duplicate(format!("{path}.name"), &version["name"]);
         }
-        let schema = &version["schema"]["openAPIV3Schema"];
-        if schema.is_null() {
-            problems.required(format!("{path}.schema.openAPIV3Schema"), "schemas are required");
-        } else if schema["type"] != "object" && schema["x-kubernetes-preserve-unknown-fields"] != true {
-            problems.required(
-                format!("{path}.schema.openAPIV3Schema.type"),
-                "must not be empty at the root",
-            );
-        } else if let Err(error) = machinery::schema::Schema::from_openapi(schema) {
-            let place = if error.path.is_empty() {
-                String::new()
-            } else {
-                format!(".{}", error.path)
-            };
-            problems.invalid(
-                format!("{path}.schema.openAPIV3Schema{place}"),
-                &Value::Null,
-                error.problem,
-            );
-        }
     }
+    validate_schemas(versions, problems);
     if spec["preserveUnknownFields"] == true {
         problems.invalid(
             "spec.preserveUnknownFields",
             &spec["preserveUnknownFields"],
             "must be false or omitted",
         );
+    }
+}
+
+/// Every version has a structural schema whose rules compile. What all versions say alike is complained of once, where
+/// Kubernetes keeps it.
+fn validate_schemas<'a>(versions: &'a [Value], problems: &mut Problems) {
+    let schema_of = |version: &'a Value| &version["schema"]["openAPIV3Schema"];
+    let alike = versions
+        .windows(2)
+        .all(|pair| schema_of(&pair[0]) == schema_of(&pair[1]));
+    for (index, version) in versions.iter().enumerate() {
+        let schema = schema_of(version);
+        let of_version = format!("spec.versions[{index}].schema.openAPIV3Schema");
+        if schema.is_null() {
+            problems.required(of_version, "schemas are required");
+            continue;
+        }
+        let path = if alike {
+            "spec.validation.openAPIV3Schema"
+        } else {
+            &of_version
+        };
+        problems.extend(structural_problems(schema, path));
+        if alike {
+            return;
+        }
     }
 }

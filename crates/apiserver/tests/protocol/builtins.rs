@@ -265,6 +265,22 @@ async fn the_server_says_what_it_serves() {
         .to_owned();
     let document = it.get(&url).await.expect(200);
     assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    let old = it.get("/openapi/v2").await.expect(200);
+    assert!(old["definitions"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let answer = it.get_as("/openapi/v2", protobuf).await;
+    assert_eq!(
+        answer.headers["content-type"],
+        protobuf.replace('@', ".").as_str()
+    );
+    assert_eq!(answer.bytes.as_ref(), codec::openapi::encode(&old));
+    let known = [
+        ("accept", protobuf),
+        ("if-none-match", answer.headers["etag"].to_str().unwrap()),
+    ];
+    let again = it.send("GET", "/openapi/v2", &known, Vec::new()).await;
+    assert_eq!((again.status.as_u16(), again.bytes.len()), (304, 0));
+    it.get_as("/openapi/v2", "text/html").await.expect(406);
     assert_eq!(it.get("/healthz").await.bytes.as_ref(), b"ok");
     assert!(it.get("/metrics").await.bytes.len() > 100);
     it.get("/nothing").await.expect(404);

@@ -150,3 +150,73 @@ async fn objects_with_finalizers_hold_their_definition() {
     it.get(&format!("{CRDS}/widgets.example.com")).await.expect(404);
     it.get(WIDGETS).await.expect(404);
 }
+
+#[tokio::test]
+async fn definitions_need_schemas_that_say_all_and_rules_that_compile() {
+    let it = Harness::new().await;
+    let with = |field: Value, rule: Option<&str>| {
+        let mut spec = json!({"type": "object", "properties": {"a": field, "n": {"type": "integer"}}});
+        if let Some(rule) = rule {
+            spec["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        }
+        let mut made = definition();
+        for version in made["spec"]["versions"].as_array_mut().unwrap() {
+            version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec.clone();
+        }
+        made
+    };
+    let spec = "spec.validation.openAPIV3Schema.properties[spec]";
+    for (made, field, message) in [
+        (
+            with(json!({}), None),
+            format!("{spec}.properties[a].type"),
+            "Required value: must not be empty for specified object fields",
+        ),
+        (
+            with(json!({"type": "string"}), Some("self.n >")),
+            format!("{spec}.x-kubernetes-validations[0].rule"),
+            "Invalid value: \"self.n >\": compilation failed: ERROR: Syntax error: unexpected end",
+        ),
+        (
+            with(json!({"type": "string"}), Some("self.m > 1")),
+            format!("{spec}.x-kubernetes-validations[0].rule"),
+            "Invalid value: \"self.m > 1\": compilation failed: ERROR: undefined field 'm'",
+        ),
+        (
+            with(
+                json!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
+                None,
+            ),
+            format!("{spec}.properties[a].items.x-kubernetes-validations[0].rule"),
+            "Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema \
+             within spec.validation.openAPIV3Schema.properties[spec].properties[a].items",
+        ),
+    ] {
+        let refused = it.post(CRDS, made).await.expect(422);
+        let causes = &refused["details"]["causes"];
+        assert_eq!(causes[0]["field"], field.as_str(), "{refused}");
+        assert_eq!(causes[0]["message"], message);
+    }
+    // versions that differ are told apart
+    let mut differs = with(json!({}), None);
+    differs["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = json!({"type": "object"});
+    let refused = it.post(CRDS, differs).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["field"],
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].type"
+    );
+
+    let rule = "duration(self.a) < duration('1h') && (!has(self.n) || self.n == 3)";
+    it.post(CRDS, with(json!({"type": "string"}), Some(rule)))
+        .await
+        .expect(201);
+    let mut object = widget("w", 1);
+    object["spec"] = json!({"a": "2h"});
+    let refused = it.post(WIDGETS, object.clone()).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        format!("Invalid value: \"object\": failed rule: {rule}")
+    );
+    object["spec"] = json!({"a": "59m", "n": 3});
+    it.post(WIDGETS, object).await.expect(201);
+}
