@@ -10,15 +10,21 @@ use serde_json::{Map, Number, Value};
 
 /// What a body is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BodyFormat {
+pub enum BodyFormat {
+    /// JSON.
     Json,
+    /// YAML.
     Yaml,
+    /// Kubernetes' protobuf.
     Protobuf,
 }
 
 impl BodyFormat {
     /// From a `Content-Type`; nothing means JSON.
-    pub(crate) fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
+    ///
+    /// # Errors
+    /// 415 for anything else.
+    pub fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         match essence.to_ascii_lowercase().as_str() {
             "" | "application/json" => Ok(Self::Json),
@@ -34,7 +40,7 @@ impl BodyFormat {
 }
 
 /// 415, in Kubernetes' words.
-pub(crate) fn unsupported(supported: &[&str]) -> ApiError {
+pub fn unsupported(supported: &[&str]) -> ApiError {
     ApiError::new(
         Reason::UnsupportedMediaType,
         format!(
@@ -45,7 +51,10 @@ pub(crate) fn unsupported(supported: &[&str]) -> ApiError {
 }
 
 /// A body as a tree, and the fields that it names twice.
-pub(crate) fn decode(format: BodyFormat, body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+///
+/// # Errors
+/// 400 for what cannot be read.
+pub fn decode(format: BodyFormat, body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     match format {
         BodyFormat::Json => json(body),
         BodyFormat::Yaml => {

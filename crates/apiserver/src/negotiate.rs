@@ -4,15 +4,18 @@ use machinery::{ApiError, Reason};
 
 /// How bytes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
+    /// JSON.
     Json,
+    /// YAML.
     Yaml,
+    /// Kubernetes' protobuf.
     Protobuf,
 }
 
 impl Encoding {
     /// The `Content-Type` of a whole answer.
-    pub(crate) fn content_type(self) -> &'static str {
+    pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
@@ -21,7 +24,7 @@ impl Encoding {
     }
 
     /// The `Content-Type` of a stream of watch events.
-    pub(crate) fn stream_content_type(self) -> &'static str {
+    pub fn stream_content_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -31,7 +34,7 @@ impl Encoding {
 
 /// What of an object is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// All of it.
     Object,
     /// `meta.k8s.io/v1 Table`.
@@ -42,9 +45,11 @@ pub(crate) enum Form {
 
 /// What an answer is to look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    pub(crate) encoding: Encoding,
-    pub(crate) form: Form,
+pub struct Accepted {
+    /// How its bytes are written.
+    pub encoding: Encoding,
+    /// What of it is wanted.
+    pub form: Form,
 }
 
 impl Default for Accepted {
@@ -58,17 +63,18 @@ impl Default for Accepted {
 
 /// What can be spoken at one place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offer {
-    pub(crate) protobuf: bool,
+pub struct Offer {
+    /// Kubernetes' protobuf.
+    pub protobuf: bool,
     /// Tables and metadata alone.
-    pub(crate) forms: bool,
+    pub forms: bool,
 }
 
 /// Chooses by an `Accept` header; an empty one takes JSON.
 ///
 /// # Errors
 /// 406 if nothing that is offered is accepted.
-pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<Accepted, ApiError> {
+pub fn negotiate(accept: &str, offer: Offer) -> Result<Accepted, ApiError> {
     if accept.trim().is_empty() {
         return Ok(Accepted::default());
     }

@@ -19,7 +19,7 @@ use crate::negotiate::{Encoding, accepts_gzip};
 const GZIP_FROM: usize = 128 * 1_024;
 
 /// An answer of some bytes.
-pub(crate) fn bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
+pub fn bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -29,7 +29,7 @@ pub(crate) fn bytes(status: StatusCode, content_type: &'static str, body: Bytes)
 }
 
 /// An answer of some bytes, compressed if they are many and the client takes that.
-pub(crate) fn large_bytes(content_type: &'static str, body: Bytes, request: &HeaderMap) -> Response<Body> {
+pub fn large_bytes(content_type: &'static str, body: Bytes, request: &HeaderMap) -> Response<Body> {
     let accepted = request
         .get(ACCEPT_ENCODING)
         .and_then(|value| value.to_str().ok())
@@ -50,7 +50,10 @@ pub(crate) fn large_bytes(content_type: &'static str, body: Bytes, request: &Hea
 }
 
 /// A tree in some encoding.
-pub(crate) fn encode(encoding: Encoding, value: &Value) -> Result<Bytes, ApiError> {
+///
+/// # Errors
+/// 500 for what has no such form.
+pub fn encode(encoding: Encoding, value: &Value) -> Result<Bytes, ApiError> {
     match encoding {
         Encoding::Json => Ok(Bytes::from(value.to_string())),
         Encoding::Yaml => Ok(Bytes::from(codec::yaml::to_string(value))),
@@ -60,17 +63,17 @@ pub(crate) fn encode(encoding: Encoding, value: &Value) -> Result<Bytes, ApiErro
 }
 
 /// A tree as JSON.
-pub(crate) fn json(status: StatusCode, value: &Value) -> Response<Body> {
+pub fn json(status: StatusCode, value: &Value) -> Response<Body> {
     bytes(status, "application/json", Bytes::from(value.to_string()))
 }
 
 /// An error as an answer.
-pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response<Body> {
+pub fn error(error: &ApiError, encoding: Encoding) -> Response<Body> {
     status_object(error, error.to_value(), encoding)
 }
 
 /// An error whose `Status` has more in it than the error says.
-pub(crate) fn status_object(error: &ApiError, status: Value, encoding: Encoding) -> Response<Body> {
+pub fn status_object(error: &ApiError, status: Value, encoding: Encoding) -> Response<Body> {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match encode(encoding, &status) {
         Ok(body) => bytes(code, encoding.content_type(), body),
@@ -88,7 +91,7 @@ pub(crate) fn status_object(error: &ApiError, status: Value, encoding: Encoding)
 const WARNINGS_LIMIT: usize = 4_096;
 
 /// Adds `Warning` headers (RFC 7234, 5.5), as many as there is room for.
-pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+pub fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     let mut room = WARNINGS_LIMIT;
     for warning in warnings {
         let Some(left) = room.checked_sub(warning.len()) else {

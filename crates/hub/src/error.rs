@@ -1,5 +1,8 @@
 //! What goes wrong in a hub as a whole; single requests answer with a `Status`.
 
+use std::io;
+use std::net::SocketAddr;
+
 /// Why a hub cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -9,6 +12,15 @@ pub enum Error {
     /// The parent does not answer.
     #[error("the parent cluster cannot be read")]
     Parent(#[from] kubeio::Error),
+    /// The port for other hubs cannot be listened on.
+    #[error("other hubs cannot be heard at {address}")]
+    Peers {
+        /// Where it was tried.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// The serving certificate or its authority cannot be used or made.
     #[error("the hub's serving certificate is not usable")]
     Pki(#[from] apiserver::pki::PkiError),

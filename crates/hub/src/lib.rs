@@ -10,6 +10,7 @@
 pub mod config;
 mod error;
 pub mod fuzz;
+pub mod peers;
 pub mod proxy;
 mod respond;
 mod serve;
@@ -18,16 +19,18 @@ pub mod shadow;
 use std::fmt;
 use std::sync::Arc;
 
-use apiserver::GroupHandler;
+use apiserver::{Body, GroupHandler};
 use clock::Env;
+use http::{Request, Response};
 use kubeio::Client;
 use runtime::CancellationToken;
 use tunnel::Registry;
 
 pub use config::{Config, ConfigError};
 pub use error::Error;
-pub use serve::{ServeConfig, serve};
+pub use serve::{PeerConfig, ServeConfig, serve};
 
+use crate::peers::Peers;
 use crate::proxy::Proxy;
 use crate::shadow::Shadow;
 
@@ -82,6 +85,16 @@ impl Hub {
     /// The tunnels: a simulation hands its agents' pipes to it.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Asks other hubs for clusters whose tunnels end there. The first call counts.
+    pub fn ask_peers(&self, peers: Peers) {
+        self.proxy.ask_peers(peers);
+    }
+
+    /// Answers another hub that asks for a stream; whoever calls has made sure that it is one.
+    pub fn answer_peer(&self, request: Request<Body>) -> Response<Body> {
+        peers::take_stream(&self.registry, request)
     }
 
     /// What Prometheus scrapes.

@@ -5,6 +5,8 @@
 //! say: by its front proxy's headers (only as `extension-apiserver-authentication` allows), TokenReview and
 //! SubjectAccessReview.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use api::names::{HUB, SYSTEM_NAMESPACE};
 use apiserver::authz::{Attributes, Decision, Target, Verdict};
 use apiserver::delegated::{self, AccessReviewer, Delegated, TokenReviewer};
 use apiserver::listen;
-use apiserver::pki::{Authority, Identity, ServingCertificate, server_config};
+use apiserver::pki::{self, Authority, Identity, PkiError, ServingCertificate, server_config};
 use apiserver::{BoxError, UserInfo};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,9 +25,15 @@ use jiff::SignedDuration;
 use kubeio::{Client, Patch};
 use machinery::{ApiError, ApiResource};
 use runtime::CancellationToken;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tunnel::{BoxIo, Connector, TlsConnector};
 
+use crate::peers::{Door, Peers, Roll};
 use crate::{Config, Error, Hub, respond};
 
 /// Secret of the serving CA.
@@ -66,6 +74,17 @@ pub struct ServeConfig {
     pub names: Vec<String>,
     /// Bounds of the listener.
     pub limits: listen::Limits,
+    /// How it works together with other hubs of the parent; without it, it is alone.
+    pub peers: Option<PeerConfig>,
+}
+
+/// How a hub works together with others.
+#[derive(Debug, Clone)]
+pub struct PeerConfig {
+    /// Where it listens for them.
+    pub listen: SocketAddr,
+    /// The host name or address under which they reach it.
+    pub advertise: String,
 }
 
 /// Serves a hub on a listener until shutdown. `client` has the rights of the hub's service account on the parent.
@@ -95,7 +114,8 @@ pub async fn serve(
             Err(error) => return Err(error),
         }
     };
-    let names = service_names(config.names);
+    let advertised = config.peers.iter().map(|peers| peers.advertise.clone());
+    let names = service_names(config.names.into_iter().chain(advertised).collect());
     let certificate = ServingCertificate::new(&issue(&authority, &names, &env)?)?;
     let hub = Hub::new(client.clone(), env.clone(), hub_config, shutdown.clone());
     let delegated = Delegated::new(delegated::Config {
@@ -104,6 +124,38 @@ pub async fn serve(
         access: Arc::new(Reviews(client.clone())),
         env: env.clone(),
     });
+    let peering = match &config.peers {
+        None => None,
+        Some(peers) => {
+            let address = peers.listen;
+            let listener = TcpListener::bind(address)
+                .await
+                .map_err(|source| Error::Peers { address, source })?;
+            let roll = Roll::start(
+                client.clone(),
+                peers.advertise.clone(),
+                address.port(),
+                env.clone(),
+            );
+            let roll = Arc::new(roll);
+            let known = Arc::clone(&roll);
+            hub.ask_peers(Peers::new(
+                move || known.others(),
+                Arc::new(ToPeers::new(&authority, env.clone())?),
+            ));
+            Some(Peering {
+                listener,
+                tls: for_peers(&authority, Arc::clone(&certificate))?,
+                door: Arc::new(Door(hub.registry().clone())),
+                limits: config.limits,
+                roll,
+            })
+        }
+    };
+    let metered = hub.clone();
+    delegated
+        .metrics()
+        .hook(move |text| text.push_str(&metered.metrics()));
     let upkeep = Upkeep {
         client,
         authority,
@@ -119,13 +171,96 @@ pub async fn serve(
         config.limits,
         shutdown.clone(),
     );
+    let peering = async move {
+        if let Some(peering) = peering {
+            peering.run(shutdown).await;
+        }
+    };
     tokio::select! {
         biased;
-        () = serving => {}
+        ((), ()) = async { tokio::join!(serving, peering) } => {}
         () = upkeep.run() => {}
     }
     hub.close();
     Ok(())
+}
+
+/// What is run for other hubs.
+struct Peering {
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    door: Arc<Door>,
+    limits: listen::Limits,
+    roll: Arc<Roll>,
+}
+
+impl Peering {
+    async fn run(self, shutdown: CancellationToken) {
+        let Self {
+            listener,
+            tls,
+            door,
+            limits,
+            roll,
+        } = self;
+        let serving = listen::serve(listener, tls, door, limits, shutdown.clone());
+        tokio::join!(serving, roll.keep(shutdown.cancelled()));
+    }
+}
+
+/// TLS for other hubs: who shows no certificate of the hubs' authority gets no connection.
+fn for_peers(
+    authority: &Authority,
+    certificate: Arc<ServingCertificate>,
+) -> Result<Arc<ServerConfig>, PkiError> {
+    let mut roots = RootCertStore::empty();
+    for trusted in CertificateDer::pem_slice_iter(authority.certificate_pem().as_bytes()).flatten() {
+        roots.add(trusted)?;
+    }
+    let provider = pki::provider();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
+        .map_err(|error| PkiError::Pem {
+            what: "the hubs' authority",
+            why: error.to_string(),
+        })?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Reaches other hubs, each time with a certificate made for that.
+struct ToPeers {
+    authority: Authority,
+    env: Env,
+}
+
+impl ToPeers {
+    fn new(authority: &Authority, env: Env) -> Result<Self, PkiError> {
+        let authority = Authority::from_pem(authority.certificate_pem(), authority.key_pem().expose())?;
+        Ok(Self { authority, env })
+    }
+
+    fn config(&self) -> Result<ClientConfig, PkiError> {
+        let lifetime = SignedDuration::from_hours(1);
+        let identity = self.authority.issue_client(HUB, &[], lifetime, &self.env)?;
+        pki::client_config(self.authority.certificate_pem(), Some(&identity))
+    }
+}
+
+impl Connector for ToPeers {
+    fn connect(&self, host: &str, port: u16, tls: bool) -> BoxFuture<'static, io::Result<BoxIo>> {
+        let config = self.config().map_err(io::Error::other);
+        let host = host.to_owned();
+        Box::pin(async move {
+            TlsConnector::new(Arc::new(config?))
+                .connect(&host, port, tls)
+                .await
+        })
+    }
 }
 
 /// The names under which the parent reaches the hub.

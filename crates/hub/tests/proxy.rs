@@ -7,11 +7,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use apiserver::Body;
 use bytes::Bytes;
 use clock::Env;
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hub::peers::{PeerAddress, Peers};
 use hub::{Config, Hub};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -27,6 +29,14 @@ use tunnel::{AllowList, BoxIo, Connector, DialRefusal, Dialer};
 const ID: &str = "00000000-0000-4000-8000-000000000001";
 const ROOT: &str = "/apis/proxies.clusternet.io/v1alpha1/sockets/00000000-0000-4000-8000-000000000001";
 
+/// A server's TLS, and what goes with it as PEM.
+struct Tls {
+    config: Arc<rustls::ServerConfig>,
+    ca: String,
+    /// A client's certificate and key that the server knows.
+    client: (String, String),
+}
+
 /// The cluster's servers: its API server with TLS at 10.0.0.1:6443, a plain one at web:80, and one with a certificate
 /// of somebody else at 10.0.0.2:443.
 #[derive(Clone)]
@@ -34,10 +44,11 @@ struct Servers {
     good: Arc<rustls::ServerConfig>,
     foreign: Arc<rustls::ServerConfig>,
     ca: String,
+    client: (String, String),
     dials: Arc<AtomicUsize>,
 }
 
-fn server_config(address: &str) -> (Arc<rustls::ServerConfig>, String) {
+fn tls(address: &str) -> Tls {
     let ca_key = rcgen::KeyPair::generate().expect("a key");
     let mut params = rcgen::CertificateParams::new(Vec::new()).expect("good names");
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -48,21 +59,37 @@ fn server_config(address: &str) -> (Arc<rustls::ServerConfig>, String) {
         .expect("a good name")
         .signed_by(&key, &issuer)
         .expect("a certificate");
+    let client_key = rcgen::KeyPair::generate().expect("a key");
+    let client = rcgen::CertificateParams::new(Vec::new())
+        .expect("good names")
+        .signed_by(&client_key, &issuer)
+        .expect("a certificate");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(ca.der().clone()).expect("a certificate");
+    let clients =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .allow_unauthenticated()
+            .build()
+            .expect("a good authority");
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has the default versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_single_cert(
             vec![CertificateDer::from(certificate.der().to_vec())],
             PrivateKeyDer::try_from(key.serialize_der()).expect("a key"),
         )
         .expect("a key that fits");
-    (Arc::new(config), ca.pem())
+    Tls {
+        config: Arc::new(config),
+        ca: ca.pem(),
+        client: (client.pem(), client_key.serialize_pem()),
+    }
 }
 
-/// Tells what arrived; an upgrade echoes bytes.
-async fn serve(mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Tells what arrived, and whether with a certificate; an upgrade echoes bytes.
+async fn serve(certified: bool, mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     if let Some(protocol) = request.headers().get("upgrade").cloned() {
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
@@ -87,18 +114,20 @@ async fn serve(mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, 
         .collect();
     headers.sort();
     let seen = json!({
-        "method": parts.method.as_str(), "uri": parts.uri.to_string(), "headers": headers,
+        "certified": certified, "method": parts.method.as_str(), "uri": parts.uri.to_string(), "headers": headers,
         "body": String::from_utf8_lossy(&body),
     });
     Ok(Response::new(Full::from(seen.to_string())))
 }
 
-async fn serve_http<S>(io: S)
+async fn serve_http<S>(io: S, certified: bool)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let connection =
-        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(io), service_fn(serve));
+    let connection = hyper::server::conn::http1::Builder::new().serve_connection(
+        TokioIo::new(io),
+        service_fn(move |request| serve(certified, request)),
+    );
     // Broken connections are the other side's business.
     drop(connection.with_upgrades().await);
 }
@@ -108,7 +137,7 @@ impl Dialer for Servers {
         self.dials.fetch_add(1, Ordering::SeqCst);
         let (near, far) = duplex(64 << 10);
         match address {
-            "web:80" => drop(tokio::spawn(serve_http(far))),
+            "web:80" => drop(tokio::spawn(serve_http(far, false))),
             "10.0.0.1:6443" | "10.0.0.2:443" => {
                 let config = if address == "10.0.0.1:6443" {
                     &self.good
@@ -118,7 +147,8 @@ impl Dialer for Servers {
                 let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
                 tokio::spawn(async move {
                     if let Ok(io) = acceptor.accept(far).await {
-                        serve_http(io).await;
+                        let certified = io.get_ref().1.peer_certificates().is_some();
+                        serve_http(io, certified).await;
                     }
                 });
             }
@@ -140,18 +170,40 @@ impl Connector for ToHub {
     }
 }
 
+/// The way from one hub to another.
+struct ToPeer(Hub);
+
+impl Connector for ToPeer {
+    fn connect(&self, _: &str, _: u16, _: bool) -> BoxFuture<'static, std::io::Result<BoxIo>> {
+        let (near, far) = duplex(64 << 10);
+        let hub = self.0.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request: Request<Incoming>| {
+                let response = hub.answer_peer(request.map(Body::new));
+                std::future::ready(Ok::<_, Infallible>(response))
+            });
+            let connection =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
+            // Broken connections are the other side's business.
+            drop(connection.with_upgrades().await);
+        });
+        Box::pin(async move { Ok(Box::new(near) as BoxIo) })
+    }
+}
+
 struct Fixture {
+    parent: Parent,
     hub: Hub,
     servers: Servers,
 }
 
 async fn fixture() -> Fixture {
-    let (good, ca) = server_config("10.0.0.1");
-    let (foreign, _) = server_config("10.0.0.2");
+    let good = tls("10.0.0.1");
     let servers = Servers {
-        good,
-        foreign,
-        ca,
+        good: good.config,
+        foreign: tls("10.0.0.2").config,
+        ca: good.ca,
+        client: good.client,
         dials: Arc::default(),
     };
     let parent = Parent::new();
@@ -173,7 +225,7 @@ async fn fixture() -> Fixture {
         Config::default(),
         CancellationToken::new(),
     );
-    Fixture { hub, servers }
+    Fixture { parent, hub, servers }
 }
 
 impl Fixture {
@@ -214,7 +266,7 @@ async fn a_request_reaches_the_api_server_with_the_childs_credential_only() {
     let (status, seen) = call(&fixture.hub, "POST", &path, &headers, "hello").await;
     assert_eq!(status, StatusCode::OK, "{seen}");
     let expected = json!({
-        "method": "POST", "uri": "/api/v1/pods?a=b%20c&dryRun=All", "body": "hello",
+        "certified": false, "method": "POST", "uri": "/api/v1/pods?a=b%20c&dryRun=All", "body": "hello",
         "headers": [
             "accept: application/json", "authorization: Bearer child", "content-length: 5", "host: 10.0.0.1:6443",
             "impersonate-user: jane",
@@ -236,9 +288,41 @@ async fn a_request_reaches_the_api_server_with_the_childs_credential_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_childs_client_certificate_is_shown_to_the_child() {
+    use base64::Engine;
+    let fixture = fixture().await.with_agent().await;
+    let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
+    let (certificate, key) = &fixture.servers.client;
+    // As parents lower the names of extras, and as curl users write them.
+    for prefix in ["clusternet-", "Clusternet-"] {
+        let extras = [
+            format!("{prefix}certificate={}", encode(certificate)),
+            format!("{prefix}privatekey={}", encode(key)),
+        ];
+        let headers = [("x-extra", extras[0].as_str()), ("x-extra", extras[1].as_str())];
+        for form in ["direct", "https/10.0.0.1:6443"] {
+            let (status, seen) = fixture.get(&format!("/proxy/{form}/version"), &headers).await;
+            assert_eq!(
+                (status, &seen["certified"], &seen["uri"]),
+                (StatusCode::OK, &json!(true), &json!("/version")),
+                "{form}: {seen}"
+            );
+        }
+    }
+    // A connection with a certificate is nobody else's.
+    let (_, seen) = fixture.get("/proxy/direct/version", &[]).await;
+    assert_eq!(seen["certified"], false);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_upgrade_passes_as_bytes() {
     let fixture = fixture().await.with_agent().await;
-    let io = connect(&fixture.hub);
+    echoes(&fixture.hub).await;
+}
+
+/// Bytes go both ways through an upgraded connection.
+async fn echoes(hub: &Hub) {
+    let io = connect(hub);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io))
         .await
         .expect("a server");
@@ -262,6 +346,57 @@ async fn an_upgrade_passes_as_bytes() {
     written.expect("an open connection");
     seen.expect("an open connection");
     assert!(read == sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_without_the_tunnel_asks_the_one_that_has_it() {
+    let fixture = fixture().await.with_agent().await;
+    let other = Hub::new(
+        fixture.parent.client(),
+        Env::system(),
+        Config::default(),
+        CancellationToken::new(),
+    );
+    let path = format!("{ROOT}/proxy/direct/version");
+    assert_eq!(
+        call(&other, "GET", &path, &[], "").await.0,
+        StatusCode::BAD_REQUEST
+    );
+    let peer = |id: &str| PeerAddress {
+        id: id.to_owned(),
+        host: id.to_owned(),
+        port: 8_123,
+    };
+    // One that has no tunnels either is asked first.
+    let empty = Hub::new(
+        fixture.parent.client(),
+        Env::system(),
+        Config::default(),
+        CancellationToken::new(),
+    );
+    let hubs = [("a", empty), ("b", fixture.hub.clone())];
+    let reach = Hubs(hubs.map(|(name, hub)| (name, ToPeer(hub))));
+    let peers = Peers::new(move || vec![peer("a"), peer("b")], Arc::new(reach));
+    other.ask_peers(peers);
+    let (status, seen) = call(&other, "GET", &path, &[("x-extra", "clusternet-token=child")], "").await;
+    assert_eq!(
+        (status, &seen["uri"]),
+        (StatusCode::OK, &json!("/version")),
+        "{seen}"
+    );
+    echoes(&other).await;
+    let (status, unknown) = call(&other, "GET", &path.replace("0001", "0002"), &[], "").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{unknown}");
+}
+
+/// Hubs by name.
+struct Hubs([(&'static str, ToPeer); 2]);
+
+impl Connector for Hubs {
+    fn connect(&self, host: &str, port: u16, tls: bool) -> BoxFuture<'static, std::io::Result<BoxIo>> {
+        let (_, hub) = self.0.iter().find(|(name, _)| *name == host).expect("a hub");
+        hub.connect(host, port, tls)
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,7 +128,7 @@ fn widget_crd() -> Value {
                 "type": "object", "properties": {"spec": {"type": "object", "properties": {
                     "size": {"type": "integer", "default": 3, "minimum": 1},
                 }}},
-            }}}],
+            }}, "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]}],
         },
     })
 }
@@ -335,17 +335,229 @@ async fn patches_of_three_kinds_and_scale() {
         fixture.manifest("deployments.shop.web").await["template"]["spec"]["replicas"],
         5
     );
+}
+
+const APPLY: [(&str, &str); 1] = [("content-type", "application/apply-patch+yaml")];
+
+#[tokio::test(start_paused = true)]
+async fn applying_on_the_server_tracks_who_manages_what() {
+    let fixture = Fixture::start().await;
+    let path = format!("{DEPLOYMENTS}/web");
+    let apply = async |query: &str, config: &Value| {
+        fixture
+            .send("PATCH", &format!("{path}?{query}"), &APPLY, config)
+            .await
+    };
+    let managers = |object: &Value| -> Vec<String> {
+        let entries = object["metadata"]["managedFields"].as_array();
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| format!("{} {}", entry["manager"], entry["operation"]).replace('"', ""))
+            .collect();
+        names.sort();
+        names
+    };
+    let (status, nameless) = apply("", &deployment("web")).await;
+    assert_eq!(
+        (status, &nameless["details"]["causes"][0]["field"]),
+        (422, &json!("fieldManager"))
+    );
+    let (status, tried) = apply("fieldManager=a&dryRun=All", &deployment("web")).await;
+    assert_eq!((status, meta::name(&tried)), (201, "web"), "{tried}");
+    let mut first = deployment("web");
+    first["spec"]["replicas"] = json!(2);
+    let (status, created) = apply("fieldManager=a", &first).await;
+    assert_eq!(
+        (status, managers(&created)),
+        (201, vec!["a Apply".to_owned()]),
+        "{created}"
+    );
+    let replicas = |count: u32| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": count}})
+    };
+    let (status, conflict) = apply("fieldManager=b", &replicas(7)).await;
+    assert_eq!(
+        (status, &conflict["details"]["causes"][0]["field"]),
+        (409, &json!(".spec.replicas")),
+        "{conflict}"
+    );
+    let (status, forced) = apply("fieldManager=b&force=true", &replicas(7)).await;
+    assert_eq!(
+        (status, &forced["spec"]["replicas"], managers(&forced)),
+        (200, &json!(7), vec!["a Apply".to_owned(), "b Apply".to_owned()]),
+        "{forced}"
+    );
+    let merge = [
+        ("content-type", "application/merge-patch+json"),
+        ("user-agent", "editor/1.0 (x)"),
+    ];
+    let (status, edited) = fixture
+        .send("PATCH", &path, &merge, &json!({"spec": {"replicas": 3}}))
+        .await;
+    assert_eq!(
+        (status, managers(&edited)),
+        (200, vec!["a Apply".to_owned(), "editor Update".to_owned()]),
+        "{edited}"
+    );
+    // What a manager no longer applies goes.
+    let mut less = deployment("web");
+    less["metadata"]["labels"] = json!({});
+    let (status, applied) = apply("fieldManager=a&force=true", &less).await;
+    assert_eq!((status, meta::label(&applied, "app")), (200, None), "{applied}");
+    let (status, unknown) = apply("fieldManager=a&fieldValidation=Strict", &{
+        let mut config = deployment("web");
+        config["spec"]["replica"] = json!(1);
+        config
+    })
+    .await;
+    assert_eq!(status, 400, "{unknown}");
+    assert!(
+        unknown["message"]
+            .as_str()
+            .expect("text")
+            .contains("unknown field \"spec.replica\""),
+        "{unknown}"
+    );
+    let force = [("content-type", "application/merge-patch+json")];
+    let (status, _) = fixture
+        .send("PATCH", &format!("{path}?force=true"), &force, &json!({}))
+        .await;
+    assert_eq!(status, 422, "only apply can be forced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_that_nobody_applied_are_not_tracked() {
+    let fixture = Fixture::start().await;
+    let mut object = deployment("web");
+    object["metadata"]["managedFields"] = json!([{"manager": "x", "operation": "Update", "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]);
+    fixture.create(DEPLOYMENTS, &object).await;
+    let path = format!("{DEPLOYMENTS}/web");
+    let merge = [("content-type", "application/merge-patch+json")];
+    fixture
+        .send("PATCH", &path, &merge, &json!({"spec": {"replicas": 3}}))
+        .await;
+    let manifest = fixture.manifest("deployments.shop.web").await;
+    assert_eq!(
+        manifest["template"]["metadata"].get("managedFields"),
+        None,
+        "{manifest}"
+    );
+    // A custom kind is applied by its definition's schema.
+    let widget = json!({"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 4}});
+    let (status, applied) = fixture
+        .send("PATCH", "/namespaces/a/widgets/w?fieldManager=a", &APPLY, &widget)
+        .await;
+    assert_eq!((status, &applied["spec"]["size"]), (201, &json!(4)), "{applied}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_and_options_are_judged_as_the_client_wants_it() {
+    let fixture = Fixture::start().await;
+    let twice = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"1","a":"2"}}"#;
+    let post = async |query: &str| {
+        let request = Request::post(format!("{SHADOW}/namespaces/shop/configmaps?dryRun=All&{query}"))
+            .body(Body::from(twice))
+            .expect("good parts");
+        let user = Caller::User(UserInfo::new("jane", &[]));
+        let response = fixture.server.handle(request, user).await;
+        let warning = response.headers().get("warning").cloned();
+        let warning = warning.map(|text| text.to_str().expect("text").to_owned());
+        (response.status().as_u16(), warning.unwrap_or_default())
+    };
+    assert_eq!(post("fieldValidation=Strict").await.0, 400);
+    let (status, warning) = post("").await;
+    assert_eq!(status, 201);
+    assert!(warning.contains("duplicate field \\\"data.a\\\""), "{warning}");
+    assert_eq!(post("fieldValidation=Ignore").await, (201, String::new()));
+    assert_eq!(post("fieldValidation=Maybe").await.0, 422);
+    assert_eq!(post("dryRun=Some").await.0, 422);
+    let (status, _) = fixture
+        .send("GET", "/namespaces/shop/configmaps/a", &[], &Value::Null)
+        .await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_have_the_kinds_own_columns() {
+    let fixture = Fixture::start().await;
+    fixture.create(DEPLOYMENTS, &deployment("web")).await;
+    let widget =
+        json!({"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}});
+    fixture.create("/namespaces/a/widgets", &widget).await;
+    let accept = [(
+        "accept",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+    )];
+    for (path, expected) in [
+        (
+            DEPLOYMENTS,
+            &["Name", "Ready", "Up-to-date", "Available", "Age"][..],
+        ),
+        (
+            "/namespaces/shop/deployments/web",
+            &["Name", "Ready", "Up-to-date", "Available", "Age"],
+        ),
+        (
+            "/namespaces/shop/deployments/web/scale",
+            &["Name", "Desired", "Available", "Age"],
+        ),
+        ("/widgets", &["Name", "Size"]),
+    ] {
+        let (status, table) = fixture.send("GET", path, &accept, &Value::Null).await;
+        assert_eq!((status, &table["kind"]), (200, &json!("Table")), "{table}");
+        let columns = table["columnDefinitions"].as_array().expect("a list").iter();
+        let shown: Vec<&str> = columns
+            .filter(|column| column["priority"] == 0)
+            .filter_map(|column| column["name"].as_str())
+            .collect();
+        assert_eq!(shown, expected, "{path}");
+    }
+    let (_, yaml) = fixture
+        .send(
+            "GET",
+            "/widgets",
+            &[("accept", "application/json;q=0.5,application/json")],
+            &Value::Null,
+        )
+        .await;
+    assert_eq!(yaml["kind"], "WidgetList");
     assert_eq!(
         fixture
-            .send("PUT", &format!("{path}/status"), &[], &deployment("web"))
+            .send("GET", "/widgets", &[("accept", "text/html")], &Value::Null)
             .await
             .0,
-        405
+        406
     );
-    let apply = [("content-type", "application/apply-patch+yaml")];
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_has_no_status_to_write() {
+    let fixture = Fixture::start().await;
+    fixture.create(DEPLOYMENTS, &deployment("web")).await;
+    let path = format!("{DEPLOYMENTS}/web/status");
+    let (status, seen) = fixture.send("GET", &path, &[], &Value::Null).await;
     assert_eq!(
-        fixture.send("PATCH", &path, &apply, &deployment("web")).await.0,
-        415
+        (status, meta::name(&seen), seen.get("status")),
+        (200, "web", None)
+    );
+    for (method, headers) in [
+        ("PUT", &[][..]),
+        ("PATCH", &[("content-type", "application/merge-patch+json")]),
+    ] {
+        assert_eq!(
+            fixture.send(method, &path, headers, &deployment("web")).await.0,
+            405
+        );
+    }
+    assert_eq!(
+        fixture
+            .send("GET", &format!("{DEPLOYMENTS}/web/log"), &[], &Value::Null)
+            .await
+            .0,
+        404
     );
 }
 

@@ -12,6 +12,7 @@ mod update;
 mod watch;
 
 pub(crate) use list::token_is_valid as list_token;
+pub(crate) use scale::{scale_of, set};
 pub(crate) use update::verdict;
 
 use std::sync::Arc;
@@ -45,9 +46,12 @@ const STRICT: &str = "strict decoding error";
 
 /// What becomes of fields that the schema does not know and of those given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
+pub enum FieldValidation {
+    /// Nothing.
     Ignore,
+    /// The client is warned.
     Warn,
+    /// The request is refused.
     Strict,
 }
 
@@ -184,7 +188,10 @@ pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
 const FIELDS_LIMIT: usize = 100;
 
 /// Reads a whole body, in a time in which any honest client sends one.
-pub(crate) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
+///
+/// # Errors
+/// 413 for one of more than 3 MiB, 504 for one that takes longer than a minute, 400 for one that breaks off.
+pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
     let read = tokio::time::timeout(BODY_TIMEOUT, body.read(BODY_LIMIT)).await;
     let read = read.map_err(|_| {
         ApiError::new(
@@ -349,7 +356,11 @@ fn options_kind(info: &RequestInfo) -> &'static str {
     }
 }
 
-fn dry_run(info: &RequestInfo, query: &Query) -> Result<bool, ApiError> {
+/// Whether a write is only tried.
+///
+/// # Errors
+/// 422 for a value that is not known.
+pub fn dry_run(info: &RequestInfo, query: &Query) -> Result<bool, ApiError> {
     let mut dry_run = false;
     for value in query.all("dryRun").filter(|value| !value.is_empty()) {
         if value != "All" {
@@ -369,7 +380,11 @@ fn dry_run(info: &RequestInfo, query: &Query) -> Result<bool, ApiError> {
     Ok(dry_run)
 }
 
-fn field_validation(info: &RequestInfo, query: &Query) -> Result<FieldValidation, ApiError> {
+/// What is to become of unknown and repeated fields.
+///
+/// # Errors
+/// 422 for a value that is not known.
+pub fn field_validation(info: &RequestInfo, query: &Query) -> Result<FieldValidation, ApiError> {
     match query.get("fieldValidation") {
         None | Some("" | "Warn") => Ok(FieldValidation::Warn),
         Some("Ignore") => Ok(FieldValidation::Ignore),

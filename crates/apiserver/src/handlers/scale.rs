@@ -116,7 +116,7 @@ async fn write(
 }
 
 /// An object's scale.
-fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
+pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object["metadata"].get(field) {
@@ -157,7 +157,8 @@ fn find<'a>(object: &'a Value, path: &[String]) -> &'a Value {
     path.iter().fold(object, |value, field| &value[field.as_str()])
 }
 
-fn set(object: &mut Value, path: &[String], value: Value) {
+/// Sets a field, by its names from the root.
+pub(crate) fn set(object: &mut Value, path: &[String], value: Value) {
     let Some((last, parents)) = path.split_last() else {
         return;
     };

@@ -16,15 +16,21 @@ use crate::registry::custom::CustomColumn;
 
 /// What of each object comes along with its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IncludeObject {
+pub enum IncludeObject {
+    /// Nothing.
     None,
+    /// Its metadata.
     Metadata,
+    /// All of it.
     Object,
 }
 
 impl IncludeObject {
     /// From the `includeObject` parameter.
-    pub(crate) fn from_query(query: &Query) -> Result<Self, ApiError> {
+    ///
+    /// # Errors
+    /// 400 for a value that is not known.
+    pub fn from_query(query: &Query) -> Result<Self, ApiError> {
         match query.get("includeObject") {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
             Some("None") => Ok(Self::None),

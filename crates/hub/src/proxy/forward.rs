@@ -19,12 +19,13 @@ use hyper_util::rt::TokioIo;
 use machinery::ApiError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tunnel::{Registry, TunnelStream};
+use tunnel::{BoxIo, DialFailure, Registry};
 
 use super::credentials::Credentials;
 use super::headers;
 use super::pool::{Key, Pool};
 use super::target::Destination;
+use crate::peers::Peers;
 use crate::respond;
 
 /// How long dialing and the TLS handshake may take together.
@@ -32,6 +33,15 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long a waiting connection may take to be ready for a request.
 const READY_DEADLINE: Duration = Duration::from_millis(100);
+
+/// The ways into clusters.
+#[derive(Clone, Copy)]
+pub(crate) struct Ways<'a> {
+    pub(crate) registry: &'a Registry,
+    /// Other hubs, which may have a tunnel that this one has not.
+    pub(crate) peers: Option<&'a Peers>,
+    pub(crate) pool: &'a Arc<Pool>,
+}
 
 /// What one request needs.
 pub(crate) struct Call<'a> {
@@ -68,8 +78,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 
 /// Sends a request into a cluster and gives the answer, both streaming; an upgrade is carried as bytes.
 pub(crate) async fn forward(
-    registry: &Registry,
-    pool: &Arc<Pool>,
+    ways: Ways<'_>,
     call: &Call<'_>,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
@@ -83,8 +92,8 @@ pub(crate) async fn forward(
         ca: call.ca.clone(),
         identity: call.credentials.identity.clone(),
     };
-    let (response, sender) = send(registry, pool, call, &key, request).await?;
-    Ok(answer(response, sender, caller, Arc::clone(pool), key))
+    let (response, sender) = send(ways, call, &key, request).await?;
+    Ok(answer(response, sender, caller, Arc::clone(ways.pool), key))
 }
 
 /// Makes the caller's request one to the cluster.
@@ -107,13 +116,12 @@ fn prepare(call: &Call<'_>, request: Request<Body>) -> Result<Request<Body>, Api
 
 /// Sends on a waiting connection, or on a new one if there is none (or it was closed before the request left).
 async fn send(
-    registry: &Registry,
-    pool: &Pool,
+    ways: Ways<'_>,
     call: &Call<'_>,
     key: &Key,
     mut request: Request<Body>,
 ) -> Result<(Response<Incoming>, SendRequest<Body>), ApiError> {
-    while let Some(mut sender) = pool.take(key) {
+    while let Some(mut sender) = ways.pool.take(key) {
         // Just answered connections take a moment; one whose request was not read to its end never gets ready.
         match tokio::time::timeout(READY_DEADLINE, sender.ready()).await {
             Ok(Ok(())) => {}
@@ -127,7 +135,7 @@ async fn send(
             },
         }
     }
-    let mut sender = match tokio::time::timeout(CONNECT_DEADLINE, connect(registry, pool, call)).await {
+    let mut sender = match tokio::time::timeout(CONNECT_DEADLINE, connect(ways, call)).await {
         Ok(sender) => sender?,
         Err(_) => return Err(call.failed("cannot connect to", &io::Error::from(io::ErrorKind::TimedOut))),
     };
@@ -138,17 +146,23 @@ async fn send(
     Ok((response, sender))
 }
 
-async fn connect(registry: &Registry, pool: &Pool, call: &Call<'_>) -> Result<SendRequest<Body>, ApiError> {
-    let stream = registry
-        .dial(call.cluster_id, "tcp", &call.destination.address())
-        .map_err(|failure| match failure {
-            tunnel::DialFailure::NotConnected { .. } => super::not_connected(call.cluster_id),
-            tunnel::DialFailure::Session { ref source, .. } => call.failed("cannot reach", source),
-        })?;
+async fn connect(ways: Ways<'_>, call: &Call<'_>) -> Result<SendRequest<Body>, ApiError> {
+    let address = call.destination.address();
+    let stream: BoxIo = match (ways.registry.dial(call.cluster_id, "tcp", &address), ways.peers) {
+        (Ok(stream), _) => Box::new(stream),
+        (Err(DialFailure::Session { source, .. }), _) => return Err(call.failed("cannot reach", &source)),
+        (Err(DialFailure::NotConnected { .. }), None) => return Err(super::not_connected(call.cluster_id)),
+        (Err(DialFailure::NotConnected { .. }), Some(peers)) => {
+            peers
+                .dial(call.cluster_id, &address)
+                .await
+                .ok_or_else(|| super::not_connected(call.cluster_id))?
+        }
+    };
     match &call.ca {
         None => handshake(call, stream).await,
         Some(ca) => {
-            let config = pool.tls.get(ca, call.credentials.identity.as_ref())?;
+            let config = ways.pool.tls.get(ca, call.credentials.identity.as_ref())?;
             let stream = secure(call, config, stream).await?;
             handshake(call, stream).await
         }
@@ -158,8 +172,8 @@ async fn connect(registry: &Registry, pool: &Pool, call: &Call<'_>) -> Result<Se
 async fn secure(
     call: &Call<'_>,
     config: Arc<rustls::ClientConfig>,
-    stream: TunnelStream,
-) -> Result<tokio_rustls::client::TlsStream<TunnelStream>, ApiError> {
+    stream: BoxIo,
+) -> Result<tokio_rustls::client::TlsStream<BoxIo>, ApiError> {
     let name = ServerName::try_from(call.destination.host.clone())
         .map_err(|_| ApiError::bad_request(format!("{:?} is not a host's name", call.destination.host)))?;
     tokio_rustls::TlsConnector::from(config)

@@ -13,7 +13,7 @@ mod pool;
 mod target;
 mod tls;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use apiserver::{Body, GroupHandler, RequestInfo, UserInfo};
 use futures::future::BoxFuture;
@@ -29,6 +29,7 @@ pub(crate) use self::credentials::Credentials;
 use self::pool::Pool;
 pub(crate) use self::target::Target;
 use crate::Config;
+use crate::peers::Peers;
 use crate::respond;
 
 /// How long an agent's HTTP connection may take to become a WebSocket.
@@ -41,6 +42,7 @@ const MAX_ID: usize = 253;
 pub struct Proxy {
     config: Arc<Config>,
     registry: Registry,
+    peers: OnceLock<Peers>,
     clusters: Clusters,
     pool: Arc<Pool>,
     shutdown: CancellationToken,
@@ -56,9 +58,17 @@ impl Proxy {
         Self {
             config,
             registry,
+            peers: OnceLock::new(),
             clusters,
             pool: Arc::new(Pool::default()),
             shutdown,
+        }
+    }
+
+    /// Asks other hubs for clusters whose tunnels do not end here. Once; later calls change nothing.
+    pub(crate) fn ask_peers(&self, peers: Peers) {
+        if self.peers.set(peers).is_err() {
+            tracing::debug!("the peers are known already");
         }
     }
 
@@ -161,7 +171,12 @@ impl Proxy {
         request: Request<Body>,
     ) -> Result<Response<Body>, ApiError> {
         let asked = Target::parse(request.uri())?;
-        if !self.registry.is_connected(id) {
+        let ways = forward::Ways {
+            registry: &self.registry,
+            peers: self.peers.get(),
+            pool: &self.pool,
+        };
+        if !self.registry.is_connected(id) && ways.peers.is_none() {
             return Err(not_connected(id));
         }
         let credentials = Credentials::from_extra(&user.extra)?;
@@ -184,7 +199,7 @@ impl Proxy {
             credentials: &credentials,
             ca,
         };
-        forward::forward(&self.registry, &self.pool, &call, request).await
+        forward::forward(ways, &call, request).await
     }
 }
 
@@ -198,7 +213,7 @@ fn socket(id: &str) -> Value {
 /// 400, as existing clients expect it.
 pub(crate) fn not_connected(id: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "cluster {id:?} is not connected: its agent has no tunnel to this hub; check that the agent runs and may \
+        "cluster {id:?} is not connected: its agent has no tunnel to this hub or another; check that the agent runs and may \
          reach the hub"
     ))
     .about(api::proxies::GROUP, "sockets", id)

@@ -1,15 +1,11 @@
 //! Request bodies.
 
 use apiserver::Body;
-use apiserver::body::ReadError;
-use bytes::Bytes;
+use apiserver::decode::{self, BodyFormat};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use machinery::{ApiError, Reason};
+use machinery::ApiError;
 use serde_json::Value;
-
-/// The longest body that is read, as for the parent itself.
-const LIMIT: usize = 3 << 20;
 
 /// A change to an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,85 +16,74 @@ pub(crate) enum Patch {
     Merge(Value),
     /// Kubernetes' own.
     Strategic(Value),
+    /// The fields that one manager wants (server-side apply).
+    Apply(Value),
+}
+
+/// What a body holds, and the fields that it names twice.
+pub(crate) struct Read<T> {
+    pub(crate) value: T,
+    pub(crate) repeated: Vec<String>,
 }
 
 /// An object.
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
-    let bytes = all(body).await?;
-    decode(media_type(headers), &bytes)
+pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Read<Value>, ApiError> {
+    let bytes = apiserver::read_body(body).await?;
+    let (value, repeated) = decode::decode(BodyFormat::from_content_type(media_type(headers))?, &bytes)?;
+    Ok(Read { value, repeated })
 }
 
 /// Options, which may be missing.
 pub(crate) async fn read_optional(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
-    let bytes = all(body).await?;
+    let bytes = apiserver::read_body(body).await?;
     if bytes.is_empty() {
-        Ok(Value::Null)
-    } else {
-        decode(media_type(headers), &bytes)
+        return Ok(Value::Null);
     }
+    let (value, _) = decode::decode(BodyFormat::from_content_type(media_type(headers))?, &bytes)?;
+    Ok(value)
 }
 
 /// A patch.
-pub(crate) async fn read_patch(headers: &HeaderMap, body: Body) -> Result<Patch, ApiError> {
-    let make = match media_type(headers) {
-        "application/json-patch+json" => Patch::Json,
-        "application/merge-patch+json" => Patch::Merge,
-        "application/strategic-merge-patch+json" => Patch::Strategic,
-        "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-            return Err(unsupported(
-                "server-side apply is not supported for templates: use client-side apply (kubectl apply)",
-            ));
-        }
-        other => return Err(unsupported(&format!("{other:?} is no patch's media type"))),
+pub(crate) async fn read_patch(headers: &HeaderMap, body: Body) -> Result<Read<Patch>, ApiError> {
+    type Make = fn(Value) -> Patch;
+    let kinds: [(&str, Make); 4] = [
+        ("application/json-patch+json", Patch::Json),
+        ("application/merge-patch+json", Patch::Merge),
+        ("application/strategic-merge-patch+json", Patch::Strategic),
+        ("application/apply-patch+yaml", Patch::Apply),
+    ];
+    let media_type = media_type(headers);
+    let Some((known, make)) = kinds.iter().find(|(known, _)| *known == media_type) else {
+        return Err(decode::unsupported(&kinds.map(|(known, _)| known)));
     };
-    let bytes = all(body).await?;
-    Ok(make(decode("application/json", &bytes)?))
-}
-
-async fn all(body: Body) -> Result<Bytes, ApiError> {
-    body.read(LIMIT).await.map_err(|error| match error {
-        ReadError::TooLarge(_) => ApiError::new(
-            Reason::RequestEntityTooLarge,
-            format!("the body is larger than {LIMIT} bytes"),
-        ),
-        ReadError::Broken(error) => {
-            ApiError::bad_request(format!("the body was not read to its end: {error}"))
-        }
+    let bytes = apiserver::read_body(body).await?;
+    let (value, repeated) = if known.ends_with("yaml") {
+        decode::decode(BodyFormat::Yaml, &bytes)?
+    } else {
+        decode::json(&bytes)?
+    };
+    let fits = match make(Value::Null) {
+        Patch::Json(_) => value.is_array(),
+        Patch::Merge(_) | Patch::Strategic(_) | Patch::Apply(_) => value.is_object(),
+    };
+    if !fits {
+        return Err(ApiError::bad_request(format!(
+            "the body is no patch of type {known}"
+        )));
+    }
+    Ok(Read {
+        value: make(value),
+        repeated,
     })
 }
 
 fn media_type(headers: &HeaderMap) -> &str {
-    let text = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("application/json");
-    text.split(';').next().unwrap_or_default().trim()
-}
-
-fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, ApiError> {
-    let value: Value = match media_type {
-        "application/json" | "" => serde_json::from_slice(bytes)
-            .map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))?,
-        "application/yaml" => {
-            let text =
-                std::str::from_utf8(bytes).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
-            codec::yaml::parse_one(text)
-                .map_err(|error| ApiError::bad_request(format!("the body is not YAML: {error}")))?
-        }
-        "application/vnd.kubernetes.protobuf" => codec::protobuf::decode(bytes).map_err(|error| {
-            ApiError::bad_request(format!("the body is not Kubernetes protobuf: {error}"))
-        })?,
-        other => {
-            return Err(unsupported(&format!(
-                "the body of the request was in an unknown format: {other:?}"
-            )));
-        }
-    };
-    Ok(value)
-}
-
-fn unsupported(text: &str) -> ApiError {
-    ApiError::new(Reason::UnsupportedMediaType, text)
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    text.unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
 }
 
 #[cfg(test)]
@@ -116,62 +101,48 @@ mod tests {
 
     #[tokio::test]
     async fn reads_what_clients_send() {
-        let json = read(
-            &headers("application/json; charset=utf-8"),
-            Body::from("{\"a\":1}"),
-        )
-        .await;
-        assert_eq!(json, Ok(json!({"a": 1})));
-        assert_eq!(
-            read(&headers("application/yaml"), Body::from("a: 1\n")).await,
-            Ok(json!({"a": 1}))
-        );
+        for (media_type, body) in [
+            ("application/json; charset=utf-8", "{\"a\":1}"),
+            ("application/yaml", "a: 1\n"),
+            ("", "{\"a\":1}"),
+        ] {
+            let read = read(&headers(media_type), Body::from(body)).await;
+            assert_eq!(read.map(|read| read.value), Ok(json!({"a": 1})), "{media_type}");
+        }
         assert_eq!(
             read_optional(&HeaderMap::new(), Body::empty()).await,
             Ok(Value::Null)
         );
-        let object =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "v"}});
-        let protobuf = codec::protobuf::encode(&object).unwrap();
-        let read = read(
-            &headers("application/vnd.kubernetes.protobuf"),
-            Body::from(protobuf),
-        )
-        .await
-        .unwrap();
-        assert_eq!(read["data"], object["data"]);
+        let twice = read(&HeaderMap::new(), Body::from("{\"a\":1,\"a\":2}")).await;
+        assert_eq!(twice.map(|read| read.repeated), Ok(vec!["a".to_owned()]));
     }
 
     #[tokio::test]
-    async fn refuses_the_rest_with_its_code() {
+    async fn knows_patches_of_four_kinds_and_refuses_the_rest_with_its_code() {
+        let check = async |media_type: &'static str, body: &'static str| {
+            let read = read_patch(&headers(media_type), Body::from(body)).await;
+            read.map(|read| read.value).map_err(|error| error.code)
+        };
         assert_eq!(
-            read(&headers("text/plain"), Body::from("{}"))
+            check("application/apply-patch+yaml", "a: 1").await,
+            Ok(Patch::Apply(json!({"a": 1})))
+        );
+        assert_eq!(
+            check("application/json-patch+json", "[]").await,
+            Ok(Patch::Json(json!([])))
+        );
+        assert_eq!(check("application/json-patch+json", "{}").await, Err(400));
+        assert_eq!(check("application/merge-patch+json", "[]").await, Err(400));
+        assert_eq!(check("application/merge-patch+json", "{").await, Err(400));
+        assert_eq!(check("application/json", "{}").await, Err(415));
+        let code = async |media_type: &'static str, body: Body| {
+            read(&headers(media_type), body)
                 .await
-                .unwrap_err()
-                .code,
-            415
-        );
-        assert_eq!(
-            read(&HeaderMap::new(), Body::from("{")).await.unwrap_err().code,
-            400
-        );
-        assert_eq!(
-            read(&HeaderMap::new(), Body::from("[".repeat(100_000)))
-                .await
-                .unwrap_err()
-                .code,
-            400
-        );
-        assert_eq!(
-            read(&HeaderMap::new(), Body::from(vec![b' '; LIMIT + 1]))
-                .await
-                .unwrap_err()
-                .code,
-            413
-        );
-        let apply = read_patch(&headers("application/apply-patch+yaml"), Body::from("{}")).await;
-        assert_eq!(apply.unwrap_err().code, 415);
-        let merge = read_patch(&headers("application/merge-patch+json"), Body::from("{}")).await;
-        assert_eq!(merge, Ok(Patch::Merge(json!({}))));
+                .map(|_| ())
+                .map_err(|error| error.code)
+        };
+        assert_eq!(code("text/plain", Body::from("{}")).await, Err(415));
+        assert_eq!(code("", Body::from("[".repeat(100_000))).await, Err(400));
+        assert_eq!(code("", Body::from(vec![b' '; (3 << 20) + 1])).await, Err(413));
     }
 }

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::parent::Parameters;
 use super::template::to_object;
-use super::{Call, Shadow, output, read};
-use crate::respond;
+use super::{Call, Shadow, read};
 
 impl Shadow {
     /// Deletes the Manifest; its finalizers (a feed still in use) may keep it.
@@ -18,12 +17,7 @@ impl Shadow {
             .delete_manifest(call, &manifest, &options, call.name())
             .await?;
         if answer["kind"] == "Manifest" {
-            return Ok(output::object(
-                call.form,
-                StatusCode::OK,
-                &to_object(&answer),
-                self.env.now(),
-            ));
+            return call.object(StatusCode::OK, to_object(&answer));
         }
         let resource = call.resource();
         let status = json!({
@@ -33,7 +27,7 @@ impl Shadow {
                 "uid": meta::uid(&manifest),
             },
         });
-        Ok(respond::json(StatusCode::OK, &status))
+        Ok(call.value(StatusCode::OK, &status))
     }
 
     /// Deletes what is selected, one by one; answers what there was.
@@ -55,7 +49,7 @@ impl Shadow {
                 Err(error) => return Err(error),
             }
         }
-        self.present_list(call, gone, list["metadata"].clone())
+        call.list(gone, &list["metadata"])
     }
 
     async fn delete_manifest(

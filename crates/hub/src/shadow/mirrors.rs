@@ -1,12 +1,13 @@
 //! Which kinds of the parent the shadow API shows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api::kubernetes::CUSTOM_RESOURCE_DEFINITIONS;
+use apiserver::kinds::Kind;
 use kubeio::{Cache, CacheOptions, Client, Discovered};
-use machinery::ApiResource;
+use machinery::{ApiResource, meta};
 use runtime::CancellationToken;
 use serde_json::{Value, json};
 
@@ -28,10 +29,19 @@ pub(crate) struct Mirror {
 
 type Table = BTreeMap<String, Mirror>;
 
+/// Custom kinds whose definitions are kept; they are read again when they are asked for.
+const MAX_KINDS: usize = 256;
+
+/// Custom kinds by their definition's name, with its resource version.
+type Kinds = BTreeMap<String, (String, Kind)>;
+
 /// The kinds that are shown, by plural.
 pub(crate) struct Mirrors {
     client: Client,
     table: RwLock<Arc<Table>>,
+    /// Which definitions there are, in which version.
+    definitions: Cache,
+    kinds: Mutex<Kinds>,
     /// What was logged as left out.
     told: Mutex<BTreeSet<String>>,
 }
@@ -39,9 +49,19 @@ pub(crate) struct Mirrors {
 impl Mirrors {
     /// Looks at the parent now and then, and when a custom resource definition changes.
     pub(crate) fn start(client: Client, shutdown: CancellationToken) -> Arc<Self> {
+        let options = CacheOptions {
+            project: |object: Value| {
+                json!({"metadata": {
+                    "name": object["metadata"]["name"], "resourceVersion": object["metadata"]["resourceVersion"],
+                }})
+            },
+            ..CacheOptions::default()
+        };
         let mirrors = Arc::new(Self {
             client: client.clone(),
             table: RwLock::default(),
+            definitions: Cache::start(client, CUSTOM_RESOURCE_DEFINITIONS, options),
+            kinds: Mutex::default(),
             told: Mutex::default(),
         });
         let running = Arc::clone(&mirrors);
@@ -49,25 +69,14 @@ impl Mirrors {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                () = running.follow(client) => {}
+                () = running.follow() => {}
             }
         });
         mirrors
     }
 
-    async fn follow(&self, client: Client) {
-        // Only that something changed is of interest, not what.
-        let project = |object: Value| {
-            json!({"metadata": {
-                "name": object["metadata"]["name"], "resourceVersion": object["metadata"]["resourceVersion"],
-            }})
-        };
-        let options = CacheOptions {
-            project,
-            ..CacheOptions::default()
-        };
-        let cache = Cache::start(client, CUSTOM_RESOURCE_DEFINITIONS, options);
-        let mut changes = cache.subscribe();
+    async fn follow(&self) {
+        let mut changes = self.definitions.subscribe();
         loop {
             let wait = if self.refresh().await { REFRESH } else { RETRY };
             if tokio::time::timeout(wait, changes.next()).await.is_ok() {
@@ -111,6 +120,51 @@ impl Mirrors {
 
     pub(crate) fn table(&self) -> Arc<Table> {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What more is known of a kind: columns, schema, scale. A custom kind's definition is read when it is first needed
+    /// and when it has changed.
+    pub(crate) async fn kind(&self, mirror: &Mirror) -> Kind {
+        let resource = &mirror.resource;
+        if let Some(kind) = Kind::built_in(resource) {
+            return kind;
+        }
+        let name = format!("{}.{}", resource.plural, resource.group);
+        let newest = self.definitions.get(None, &name);
+        if let Some((version, kind)) = self.kinds().get(&name)
+            && newest
+                .as_ref()
+                .is_some_and(|newest| meta::resource_version(newest) == version)
+        {
+            return kind.clone();
+        }
+        let read = self
+            .client
+            .get_opt(&CUSTOM_RESOURCE_DEFINITIONS, None, &name)
+            .await;
+        let definition = read.unwrap_or_else(|error| {
+            tracing::debug!(name, error = %runtime::Chain(&error), "a definition cannot be read");
+            None
+        });
+        let found = definition
+            .as_ref()
+            .and_then(|definition| Some((definition, Kind::custom(definition, &resource.version)?)));
+        let Some((definition, kind)) = found else {
+            return Kind::plain(resource);
+        };
+        let mut kinds = self.kinds();
+        if kinds.len() >= MAX_KINDS {
+            kinds.clear();
+        }
+        kinds.insert(
+            name,
+            (meta::resource_version(definition).to_owned(), kind.clone()),
+        );
+        kind
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, Kinds> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A kind by its plural; asks the parent once more if it is not known.
@@ -224,6 +278,7 @@ mod tests {
         }
     }
 
+    /// U17.
     #[test]
     fn shows_the_preferred_of_equal_plurals_and_skips_groups() {
         let selected = select(&[
@@ -231,6 +286,7 @@ mod tests {
             found("extensions", "v1beta1", "ingresses", "Ingress"),
             found("apps", "v1", "deployments", "Deployment"),
             found("apps", "v1beta1", "deployments", "Deployment"),
+            found("apps", "v1beta1", "elders", "Elder"),
             found("apps.clusternet.io", "v1alpha1", "subscriptions", "Subscription"),
             found("metrics.k8s.io", "v1beta1", "pods", "PodMetrics"),
             found("shadow", "v1alpha1", "pods", "Pod"),
@@ -246,7 +302,14 @@ mod tests {
             .values()
             .map(|mirror| format!("{} {}", mirror.resource.plural, mirror.resource.api_version()))
             .collect();
-        assert_eq!(shown, ["deployments apps/v1", "ingresses networking.k8s.io/v1"]);
+        assert_eq!(
+            shown,
+            [
+                "deployments apps/v1",
+                "elders apps/v1beta1",
+                "ingresses networking.k8s.io/v1"
+            ]
+        );
         let list = discovery(&selected.table);
         assert_eq!(list["resources"][1]["name"], "deployments/scale");
         assert!(list["resources"][0].get("shortNames").is_none());

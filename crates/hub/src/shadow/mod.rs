@@ -3,7 +3,8 @@
 //! `/apis/shadow/v1alpha1[/namespaces/{ns}]/{plural}[/{name}[/scale]]` takes and gives objects in their own
 //! `apiVersion` and `kind`; each is stored as a Manifest in the reserved namespace. Before, it is tried on the parent
 //! as a dry run with the *caller's* identity, which fills in defaults and finds faults. [`template`] says how objects
-//! and Manifests correspond, [`mirrors`] which kinds there are.
+//! and Manifests correspond, [`mirrors`] which kinds there are. Who manages which fields is kept in a template once
+//! somebody applied it on the server's side, and not before.
 
 mod body;
 mod delete;
@@ -19,18 +20,24 @@ mod write;
 
 use std::sync::Arc;
 
+use apiserver::kinds::Kind;
+use apiserver::negotiate::Accepted;
 use apiserver::query::Query;
-use apiserver::{Body, GroupHandler, RequestInfo, UserInfo};
+use apiserver::respond::add_warnings;
+use apiserver::{Body, FieldValidation, GroupHandler, RequestInfo, UserInfo};
 use clock::Env;
 use futures::future::BoxFuture;
+use http::header::USER_AGENT;
 use http::{HeaderMap, Request, Response};
+use jiff::Timestamp;
 use kubeio::Client;
 use machinery::{ApiError, ApiResource, Reason};
 use runtime::CancellationToken;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::body::Read;
 use self::mirrors::{Mirror, Mirrors};
-use self::output::Form;
+pub(crate) use self::parent::Parameters;
 use self::parent::Parent;
 use crate::Config;
 use crate::respond;
@@ -62,11 +69,16 @@ pub struct Shadow {
 /// What one request is about.
 struct Call<'a> {
     mirror: Mirror,
+    kind: Kind,
     info: &'a RequestInfo,
     user: &'a UserInfo,
     query: Query,
     headers: HeaderMap,
-    form: Form,
+    accepted: Accepted,
+    dry_run: bool,
+    validation: FieldValidation,
+    warnings: Vec<String>,
+    now: Timestamp,
 }
 
 impl Call<'_> {
@@ -112,8 +124,33 @@ impl Call<'_> {
         }
     }
 
-    fn is_dry_run(&self) -> bool {
-        self.query.get("dryRun") == Some("All")
+    /// The field manager: as the query says, else the first part of the user agent.
+    fn manager(&self) -> &str {
+        let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+        match self.query.get("fieldManager") {
+            Some(name) if !name.is_empty() => name,
+            Some(_) | None => agent.get(..128).unwrap_or(agent),
+        }
+    }
+
+    /// What a body holds; fields that it names twice are judged as the client wants it.
+    fn take<T>(&mut self, read: Read<T>) -> Result<T, ApiError> {
+        let repeated = read.repeated.iter().take(100);
+        let repeated: Vec<String> = repeated
+            .map(|path| format!("duplicate field \"{path}\""))
+            .collect();
+        match self.validation {
+            FieldValidation::Strict if !repeated.is_empty() => Err(ApiError::bad_request(format!(
+                "strict decoding error: {}",
+                repeated.join(", ")
+            ))),
+            FieldValidation::Warn => {
+                self.warnings.extend(repeated);
+                Ok(read.value)
+            }
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(read.value),
+        }
     }
 }
 
@@ -153,54 +190,76 @@ impl Shadow {
         if !mirror.resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
             return Err(ApiError::not_found(GROUP, &info.resource, &info.name));
         }
+        let kind = self.mirrors.kind(&mirror).await;
         let (parts, body) = request.into_parts();
-        let form = Form::negotiate(&parts.headers)?;
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let call = Call {
+        let mut call = Call {
+            accepted: output::accepted(&parts.headers, &kind)?,
+            dry_run: apiserver::dry_run(info, &query)?,
+            validation: apiserver::field_validation(info, &query)?,
             mirror,
+            kind,
             info,
             user,
             query,
             headers: parts.headers,
-            form,
+            warnings: Vec::new(),
+            now: self.env.now(),
         };
-        let outsider = !CONTROL_PLANE.contains(&user.name.as_str());
-        match (info.verb.as_str(), info.subresource.as_str()) {
-            ("list", "") if outsider => self.list(&call).await,
-            ("list", "") => self.empty_list(&call),
-            ("watch", "") if outsider => self.watch(&call).await,
-            ("watch", "") => Ok(self.silent_watch(&call)),
-            ("get", "") => self.get(&call).await,
-            ("create", "") => self.create(&call, body::read(&call.headers, body).await?).await,
-            ("update", "") => self.update(&call, body::read(&call.headers, body).await?).await,
+        let mut response = self.dispatch(&mut call, body).await?;
+        add_warnings(&mut response, &call.warnings);
+        Ok(response)
+    }
+
+    async fn dispatch(&self, call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+        let outsider = !CONTROL_PLANE.contains(&call.user.name.as_str());
+        match (call.info.verb.as_str(), call.info.subresource.as_str()) {
+            ("list", "") if outsider => self.list(call).await,
+            ("list", "") => call.list(Vec::new(), &nothing()),
+            ("watch", "") if outsider => self.watch(call).await,
+            ("watch", "") => Ok(self.silent_watch(call)),
+            // A template has no status of its own.
+            ("get", "" | "status") => self.get(call).await,
+            ("create", "") => {
+                let read = body::read(&call.headers, body).await?;
+                let object = call.take(read)?;
+                self.create(call, object).await
+            }
+            ("update", "") => {
+                let read = body::read(&call.headers, body).await?;
+                let object = call.take(read)?;
+                self.update(call, object).await
+            }
             ("patch", "") => {
-                self.patch(&call, body::read_patch(&call.headers, body).await?)
-                    .await
+                let read = body::read_patch(&call.headers, body).await?;
+                let patch = call.take(read)?;
+                self.patch(call, patch).await
             }
             ("delete", "") => {
-                self.delete(&call, body::read_optional(&call.headers, body).await?)
-                    .await
+                let options = body::read_optional(&call.headers, body).await?;
+                self.delete(call, options).await
             }
             ("deletecollection", "") if outsider => {
-                self.delete_collection(&call, body::read_optional(&call.headers, body).await?)
-                    .await
+                let options = body::read_optional(&call.headers, body).await?;
+                self.delete_collection(call, options).await
             }
-            ("deletecollection", "") => self.empty_list(&call),
-            ("get", "scale") => self.get_scale(&call).await,
+            ("deletecollection", "") => call.list(Vec::new(), &nothing()),
+            ("get", "scale") => self.get_scale(call).await,
             ("update", "scale") => {
-                self.update_scale(&call, body::read(&call.headers, body).await?)
-                    .await
+                let read = body::read(&call.headers, body).await?;
+                let scale = call.take(read)?;
+                self.update_scale(call, &scale).await
             }
             ("patch", "scale") => {
-                self.patch_scale(&call, body::read_patch(&call.headers, body).await?)
-                    .await
+                let read = body::read_patch(&call.headers, body).await?;
+                let patch = call.take(read)?;
+                self.patch_scale(call, &patch).await
             }
-            (_, "") => Err(respond::method_not_allowed()),
-            (_, "status") => Err(respond::method_not_allowed()),
+            (_, "" | "status" | "scale") => Err(respond::method_not_allowed()),
             (_, other) => Err(ApiError::not_found(
                 GROUP,
-                &format!("{}/{other}", info.resource),
-                &info.name,
+                &format!("{}/{other}", call.info.resource),
+                &call.info.name,
             )),
         }
     }
@@ -221,6 +280,11 @@ impl Shadow {
         }
         Err(call.not_found())
     }
+}
+
+/// What is said of a list that is empty whatever happens.
+fn nothing() -> Value {
+    json!({"resourceVersion": "1"})
 }
 
 impl GroupHandler for Shadow {

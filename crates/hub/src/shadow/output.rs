@@ -1,133 +1,106 @@
-//! The form that a client wants its answer in.
+//! Answers in the form that a client wants them in.
 
 use apiserver::Body;
-use apiserver::query::Query;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use apiserver::kinds::{self, IncludeObject, Kind};
+use apiserver::negotiate::{Accepted, Encoding, Form, Offer, negotiate};
+use apiserver::respond;
+use bytes::Bytes;
+use http::header::ACCEPT;
 use http::{HeaderMap, Response, StatusCode};
-use jiff::Timestamp;
-use machinery::table::{self, Column, IncludeObject};
-use machinery::{ApiError, Reason};
+use machinery::ApiError;
 use serde_json::{Value, json};
 
-use crate::respond;
+use super::Call;
 
-/// What objects are shown as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// As they are.
-    Object,
-    /// As they are, in Kubernetes' protobuf where the kind has one.
-    Protobuf,
-    /// As rows.
-    Table,
-    /// Their metadata.
-    Metadata,
+/// The form that is asked for.
+///
+/// # Errors
+/// 406 if it is none of those that there are.
+pub(super) fn accepted(headers: &HeaderMap, kind: &Kind) -> Result<Accepted, ApiError> {
+    let accept: Vec<&str> = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    let offer = Offer {
+        protobuf: kind.has_protobuf(),
+        forms: true,
+    };
+    negotiate(&accept.join(","), offer)
 }
 
-impl Form {
-    /// The first form of the `Accept` header that is known here.
-    ///
-    /// # Errors
-    /// 406 if there is none.
-    pub(crate) fn negotiate(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let accept: Vec<&str> = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .collect();
-        let accept = accept.join(",");
-        if accept.trim().is_empty() {
-            return Ok(Self::Object);
-        }
-        for range in accept.split(',') {
-            let mut parts = range.split(';').map(str::trim);
-            let media_type = parts.next().unwrap_or_default();
-            let shown_as = parts.find_map(|part| part.strip_prefix("as="));
-            let form = match (media_type, shown_as) {
-                ("application/json" | "application/*" | "*/*", None) => Self::Object,
-                ("application/vnd.kubernetes.protobuf", None) => Self::Protobuf,
-                ("application/json", Some("Table")) => Self::Table,
-                ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
-                    Self::Metadata
-                }
-                _ => continue,
-            };
-            return Ok(form);
-        }
-        let text = "only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf";
-        Err(ApiError::new(Reason::NotAcceptable, text))
-    }
+/// The metadata of an object, alone.
+pub(super) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
+    })
 }
 
-/// How tables are made.
-pub(crate) fn columns() -> [Column; 2] {
-    [Column::object_name(), Column::age()]
-}
-
-/// The `includeObject` parameter.
-pub(crate) fn include(query: &Query) -> Result<IncludeObject, ApiError> {
-    match query.get("includeObject") {
-        None | Some("" | "Metadata") => Ok(IncludeObject::Metadata),
-        Some("None") => Ok(IncludeObject::None),
-        Some("Object") => Ok(IncludeObject::Object),
-        Some(other) => Err(ApiError::bad_request(format!(
-            "unrecognized includeObject value: {other:?}"
-        ))),
-    }
-}
-
-/// One object.
-pub(crate) fn object(form: Form, status: StatusCode, object: &Value, now: Timestamp) -> Response<Body> {
-    match form {
-        Form::Object => respond::json(status, object),
-        Form::Protobuf => match codec::protobuf::encode(object) {
-            Ok(bytes) => {
-                let mut response = Response::new(Body::from(bytes));
-                *response.status_mut() = status;
-                let kind = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
-                response.headers_mut().insert(CONTENT_TYPE, kind);
-                response
+impl Call<'_> {
+    /// One object.
+    pub(super) fn object(&self, status: StatusCode, object: Value) -> Result<Response<Body>, ApiError> {
+        let shown = match self.accepted.form {
+            Form::Object => object,
+            Form::Metadata => partial(&object),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                self.kind.table([object], metadata, self.include()?, self.now)
             }
-            // Custom kinds have no such form, and clients that ask for it take JSON too.
-            Err(_) => respond::json(status, object),
-        },
-        Form::Table => {
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            let table = table::table(&columns(), [object], metadata, true, IncludeObject::Metadata, now);
-            respond::json(status, &table)
-        }
-        Form::Metadata => respond::json(status, &table::partial_metadata(object)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn takes_the_first_form_that_is_known() {
-        let check = |accept: &'static str, expected: Option<Form>| {
-            let headers = [(ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
-            assert_eq!(Form::negotiate(&headers).ok(), expected, "{accept}");
         };
-        check("", Some(Form::Object));
-        check("*/*", Some(Form::Object));
-        check(
-            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-            Some(Form::Table),
-        );
-        check(
-            "application/vnd.kubernetes.protobuf;as=Table,application/json",
-            Some(Form::Object),
-        );
-        check(
-            "application/vnd.kubernetes.protobuf,application/json",
-            Some(Form::Protobuf),
-        );
-        check(
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            Some(Form::Metadata),
-        );
-        check("text/html", None);
+        Ok(self.value(status, &shown))
+    }
+
+    /// A `Scale`.
+    pub(super) fn scale(&self, scale: Value) -> Result<Response<Body>, ApiError> {
+        let shown = match self.accepted.form {
+            Form::Object => scale,
+            Form::Metadata => partial(&scale),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
+                kinds::scale_table(scale, metadata, self.include()?, self.now)
+            }
+        };
+        Ok(self.value(StatusCode::OK, &shown))
+    }
+
+    /// A list, with what is said of the list of their Manifests.
+    pub(super) fn list(&self, items: Vec<Value>, metadata: &Value) -> Result<Response<Body>, ApiError> {
+        let metadata = json!({
+            "resourceVersion": metadata["resourceVersion"],
+            "continue": metadata["continue"].as_str().unwrap_or_default(),
+        });
+        let list = match self.accepted.form {
+            Form::Object => json!({
+                "apiVersion": self.resource().api_version(), "kind": self.kind.list_kind(),
+                "metadata": metadata, "items": items,
+            }),
+            Form::Table => self.kind.table(items, metadata, self.include()?, self.now),
+            Form::Metadata => json!({
+                "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": metadata, "items": items.iter().map(partial).collect::<Vec<_>>(),
+            }),
+        };
+        let (content_type, body) = self.encoded(&list);
+        Ok(respond::large_bytes(content_type, body, &self.headers))
+    }
+
+    /// Anything, as it is.
+    pub(super) fn value(&self, status: StatusCode, value: &Value) -> Response<Body> {
+        let (content_type, body) = self.encoded(value);
+        respond::bytes(status, content_type, body)
+    }
+
+    /// A template that was never tried may hold what protobuf cannot say; clients that ask for that take JSON too.
+    fn encoded(&self, value: &Value) -> (&'static str, Bytes) {
+        let encoding = self.accepted.encoding;
+        match respond::encode(encoding, value) {
+            Ok(body) => (encoding.content_type(), body),
+            Err(_) => (Encoding::Json.content_type(), Bytes::from(value.to_string())),
+        }
+    }
+
+    /// What comes along with a table's rows.
+    pub(super) fn include(&self) -> Result<IncludeObject, ApiError> {
+        IncludeObject::from_query(&self.query)
     }
 }

@@ -1,5 +1,7 @@
 //! Requests to the parent: Manifests with the hub's rights, dry runs with the caller's.
 
+use std::fmt;
+
 use api::apps::MANIFESTS;
 use apiserver::UserInfo;
 use bytes::Bytes;
@@ -44,6 +46,12 @@ impl Parameters {
             }
         }
         self
+    }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -139,7 +147,7 @@ impl Parent {
     ) -> Result<Answer, ApiError> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{path}{}", parameters.0))
+            .uri(format!("{path}{parameters}"))
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json");
         if let Some(user) = user {

@@ -4,30 +4,23 @@ use api::labels::{CONFIG_GROUP, CONFIG_KIND, CONFIG_NAME, CONFIG_NAMESPACE};
 use apiserver::Body;
 use http::{Response, StatusCode};
 use machinery::selector::{FieldOp, FieldSelector, LabelSelector};
-use machinery::table;
 use machinery::{ApiError, ApiResource};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::output::{self, Form};
 use super::parent::Parameters;
 use super::template::{label_value, to_object};
 use super::{Call, Shadow};
-use crate::respond;
 
 impl Shadow {
     pub(super) async fn get(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let object = to_object(&self.manifest(call).await?);
-        Ok(output::object(call.form, StatusCode::OK, &object, self.env.now()))
+        call.object(StatusCode::OK, object)
     }
 
     pub(super) async fn list(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let list = self.read_list(call).await?;
         let items: Vec<Value> = items(&list).iter().map(to_object).collect();
-        self.present_list(call, items, list["metadata"].clone())
-    }
-
-    pub(super) fn empty_list(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        self.present_list(call, Vec::new(), json!({"resourceVersion": "1"}))
+        call.list(items, &list["metadata"])
     }
 
     /// The Manifests of one page, or of a list at a revision, as the client asks.
@@ -52,52 +45,6 @@ impl Shadow {
             .await
             .map_err(|error| call.translate(error, ""))
     }
-
-    pub(super) fn present_list(
-        &self,
-        call: &Call<'_>,
-        items: Vec<Value>,
-        metadata: Value,
-    ) -> Result<Response<Body>, ApiError> {
-        let resource = call.resource();
-        let metadata = json!({
-            "resourceVersion": metadata["resourceVersion"],
-            "continue": metadata["continue"].as_str().unwrap_or_default(),
-        });
-        let list = match call.form {
-            Form::Object | Form::Protobuf => json!({
-                "apiVersion": resource.api_version(), "kind": format!("{}List", resource.kind),
-                "metadata": metadata, "items": items,
-            }),
-            Form::Table => {
-                let include = output::include(&call.query)?;
-                table::table(
-                    &output::columns(),
-                    &items,
-                    metadata,
-                    true,
-                    include,
-                    self.env.now(),
-                )
-            }
-            Form::Metadata => {
-                let items: Vec<Value> = items.iter().map(table::partial_metadata).collect();
-                json!({
-                    "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-                    "metadata": metadata, "items": items,
-                })
-            }
-        };
-        if call.form == Form::Protobuf {
-            return Ok(output::object(
-                Form::Protobuf,
-                StatusCode::OK,
-                &list,
-                self.env.now(),
-            ));
-        }
-        Ok(respond::json(StatusCode::OK, &list))
-    }
 }
 
 pub(super) fn items(list: &Value) -> &[Value] {
@@ -108,10 +55,16 @@ pub(super) fn items(list: &Value) -> &[Value] {
 pub(super) fn selector(call: &Call<'_>) -> Result<String, ApiError> {
     let labels = call.query.get("labelSelector").unwrap_or_default();
     let fields = call.query.get("fieldSelector").unwrap_or_default();
-    select(call.resource(), call.namespace(), labels, fields)
+    select(call.resource(), call.namespace(), call.name(), labels, fields)
 }
 
-fn select(resource: &ApiResource, namespace: &str, labels: &str, fields: &str) -> Result<String, ApiError> {
+fn select(
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+    labels: &str,
+    fields: &str,
+) -> Result<String, ApiError> {
     LabelSelector::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let fields = FieldSelector::parse(fields).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut terms = vec![
@@ -120,6 +73,9 @@ fn select(resource: &ApiResource, namespace: &str, labels: &str, fields: &str) -
     ];
     if !namespace.is_empty() {
         terms.push(format!("{CONFIG_NAMESPACE}={}", label_value(namespace)));
+    }
+    if !name.is_empty() {
+        terms.push(format!("{CONFIG_NAME}={}", label_value(name)));
     }
     for requirement in fields.requirements() {
         let label = match requirement.path.as_str() {
@@ -154,7 +110,7 @@ mod tests {
             let expected = format!(
                 "apps.clusternet.io/config.kind=Deployment,apps.clusternet.io/config.group=apps{rest}"
             );
-            assert_eq!(select(&deployments, namespace, labels, fields), Ok(expected));
+            assert_eq!(select(&deployments, namespace, "", labels, fields), Ok(expected));
         };
         check("", "", "", "");
         check("shop", "", "", ",apps.clusternet.io/config.namespace=shop");
@@ -166,7 +122,10 @@ mod tests {
             "metadata.namespace!=shop",
             ",apps.clusternet.io/config.namespace!=shop",
         );
-        assert_eq!(select(&deployments, "", "", "spec.x=1").unwrap_err().code, 400);
-        assert_eq!(select(&deployments, "", "a in (", "").unwrap_err().code, 400);
+        assert_eq!(
+            select(&deployments, "", "", "", "spec.x=1").unwrap_err().code,
+            400
+        );
+        assert_eq!(select(&deployments, "", "", "a in (", "").unwrap_err().code, 400);
     }
 }

@@ -1,26 +1,24 @@
-//! The `scale` subresource: `autoscaling/v1 Scale` over a template's `spec.replicas`.
+//! The `scale` subresource: an `autoscaling/v1 Scale` over a template's replicas.
 
 use apiserver::Body;
-use http::{Response, StatusCode};
+use http::Response;
 use machinery::{ApiError, meta};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::body::Patch;
 use super::template::to_object;
 use super::{Call, Shadow, write};
-use crate::respond;
 
 impl Shadow {
     pub(super) async fn get_scale(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        has_scale(call)?;
         let object = to_object(&self.manifest(call).await?);
-        Ok(respond::json(StatusCode::OK, &to_scale(&object)))
+        call.scale(scale_of(call, &object)?)
     }
 
     pub(super) async fn update_scale(
         &self,
         call: &Call<'_>,
-        scale: Value,
+        scale: &Value,
     ) -> Result<Response<Body>, ApiError> {
         self.change_scale(call, |_| Ok(scale.clone())).await
     }
@@ -28,9 +26,9 @@ impl Shadow {
     pub(super) async fn patch_scale(
         &self,
         call: &Call<'_>,
-        patch: Patch,
+        patch: &Patch,
     ) -> Result<Response<Body>, ApiError> {
-        self.change_scale(call, |scale| write::apply_plain(&patch, scale))
+        self.change_scale(call, |scale| write::patched_plain(patch, scale))
             .await
     }
 
@@ -39,32 +37,29 @@ impl Shadow {
         call: &Call<'_>,
         change: impl Fn(&Value) -> Result<Value, ApiError> + Sync,
     ) -> Result<Response<Body>, ApiError> {
-        has_scale(call)?;
         let stored = self
-            .change(call, write::Validation::Skip, |object| {
-                let scale = change(&to_scale(object))?;
+            .change(call, write::Trial::Skip, write::Tracked::ByDifference, |object| {
+                let scale = change(&scale_of(call, object)?)?;
                 let mut changed = object.clone();
-                changed["spec"]["replicas"] = json!(replicas(&scale)?);
+                call.kind.set_replicas(&mut changed, replicas(&scale)?);
                 changed["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();
                 Ok(changed)
             })
             .await?;
-        Ok(respond::json(
-            StatusCode::OK,
-            &to_scale(&to_object(&stored.value)),
-        ))
+        call.scale(scale_of(call, &to_object(&stored.value))?)
     }
 }
 
-fn has_scale(call: &Call<'_>) -> Result<(), ApiError> {
-    if call.mirror.has_scale {
-        return Ok(());
-    }
-    Err(ApiError::not_found(
-        &call.resource().group,
-        &format!("{}/scale", call.resource().plural),
-        call.name(),
-    ))
+/// An object's scale, if its kind has one on the parent.
+fn scale_of(call: &Call<'_>, object: &Value) -> Result<Value, ApiError> {
+    let scale = call.kind.scale(object).filter(|_| call.mirror.has_scale);
+    scale.ok_or_else(|| {
+        ApiError::not_found(
+            &call.resource().group,
+            &format!("{}/scale", call.resource().plural),
+            call.name(),
+        )
+    })
 }
 
 fn replicas(scale: &Value) -> Result<u32, ApiError> {
@@ -83,22 +78,10 @@ fn replicas(scale: &Value) -> Result<u32, ApiError> {
     })
 }
 
-fn to_scale(object: &Value) -> Value {
-    let metadata = &object["metadata"];
-    json!({
-        "apiVersion": "autoscaling/v1", "kind": "Scale",
-        "metadata": {
-            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
-        },
-        "spec": {"replicas": object["spec"]["replicas"].as_u64().unwrap_or(1)},
-        // Templates do not run.
-        "status": {"replicas": 0},
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

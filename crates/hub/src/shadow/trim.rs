@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Removes them. The UID stays.
+/// Removes them. The UID stays, and so do the managers of fields.
 pub(crate) fn trim(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in [
@@ -10,7 +10,6 @@ pub(crate) fn trim(object: &mut Value) {
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "generation",
-            "managedFields",
             "resourceVersion",
             "selfLink",
         ] {
@@ -92,7 +91,7 @@ mod tests {
     fn servers_fields_go_and_the_uid_stays() {
         check(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-                "name": "a", "uid": "u", "creationTimestamp": null, "managedFields": [], "resourceVersion": "1",
+                "name": "a", "uid": "u", "creationTimestamp": null, "resourceVersion": "1",
                 "selfLink": "/x", "generation": 1, "labels": {"a": "b"},
             }, "data": {"k": "v"}, "status": {}}),
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "labels": {"a": "b"}},

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use apiserver::kinds::{self, IncludeObject, Kind};
+use apiserver::negotiate::{Accepted, Encoding, Form};
 use apiserver::{Body, BoxError};
 use bytes::Bytes;
 use futures::stream;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use jiff::Timestamp;
 use kubeio::{WatchEvent, WatchOptions, WatchStream};
-use machinery::table::{self, IncludeObject};
 use machinery::{ApiError, ApiResource};
 use runtime::CancellationToken;
 use serde_json::{Value, json};
 
-use super::output::{self, Form};
+use super::output::partial;
 use super::template::to_object;
 use super::{Call, Shadow, read};
 use crate::respond;
@@ -26,12 +26,11 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// How an event is written.
 struct Writer {
     resource: ApiResource,
-    form: Form,
+    kind: Kind,
+    accepted: Accepted,
     include: IncludeObject,
     bookmarks: bool,
     env: clock::Env,
-    /// Column headings were sent.
-    headed: bool,
 }
 
 struct Watching {
@@ -43,13 +42,13 @@ struct Watching {
 
 impl Shadow {
     pub(super) async fn watch(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let mut writer = Writer {
+        let writer = Writer {
             resource: call.resource().clone(),
-            form: call.form,
-            include: output::include(&call.query)?,
+            kind: call.kind.clone(),
+            accepted: call.accepted,
+            include: call.include()?,
             bookmarks: call.query.is_on("allowWatchBookmarks"),
             env: self.env.clone(),
-            headed: false,
         };
         let mut waiting = VecDeque::new();
         let mut from = call.query.get("resourceVersion").unwrap_or_default().to_owned();
@@ -84,26 +83,25 @@ impl Shadow {
             events: Some(events),
             shutdown: self.shutdown.clone(),
         };
-        Ok(streamed(Body::from_stream(stream::unfold(
-            watching,
-            |mut watching| async move {
-                let line = watching.next().await?;
-                Some((Ok::<_, BoxError>(line), watching))
-            },
-        ))))
+        let frames = stream::unfold(watching, |mut watching| async move {
+            let frame = watching.next().await?;
+            Some((Ok::<_, BoxError>(frame), watching))
+        });
+        Ok(streamed(call.accepted, Body::from_stream(frames)))
     }
 
     /// A watch that sees nothing.
     pub(super) fn silent_watch(&self, call: &Call<'_>) -> Response<Body> {
         let (shutdown, timeout) = (self.shutdown.clone(), timeout(call));
-        streamed(Body::from_stream(stream::once(async move {
+        let nothing = stream::once(async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
                 () = tokio::time::sleep(timeout) => {}
             }
             Ok::<_, BoxError>(Bytes::new())
-        })))
+        });
+        streamed(call.accepted, Body::from_stream(nothing))
     }
 }
 
@@ -118,9 +116,9 @@ fn timeout(call: &Call<'_>) -> Duration {
     }
 }
 
-fn streamed(body: Body) -> Response<Body> {
+fn streamed(accepted: Accepted, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    let kind = HeaderValue::from_static("application/json;stream=watch");
+    let kind = HeaderValue::from_static(accepted.encoding.stream_content_type());
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
@@ -128,8 +126,8 @@ fn streamed(body: Body) -> Response<Body> {
 impl Watching {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.waiting.pop_front() {
-                return Some(line);
+            if let Some(frame) = self.waiting.pop_front() {
+                return Some(frame);
             }
             let events = self.events.as_mut()?;
             let event = tokio::select! {
@@ -147,7 +145,8 @@ impl Watching {
                 Ok(WatchEvent::Bookmark(_)) => {}
                 Err(error) => {
                     self.events = None;
-                    return Some(line("ERROR", &respond::from_parent(error).to_value()));
+                    let status = respond::from_parent(error).to_value();
+                    return Some(self.writer.frame("ERROR", &status));
                 }
             }
         }
@@ -155,40 +154,44 @@ impl Watching {
 }
 
 impl Writer {
-    fn object(&mut self, kind: &str, manifest: &Value) -> Bytes {
+    fn object(&self, word: &str, manifest: &Value) -> Bytes {
         let object = to_object(manifest);
-        line(kind, &self.shown(&object))
-    }
-
-    fn shown(&mut self, object: &Value) -> Value {
-        let now: Timestamp = self.env.now();
-        match self.form {
-            // Watches are JSON, whatever else the client would take.
-            Form::Object | Form::Protobuf => object.clone(),
-            Form::Metadata => table::partial_metadata(object),
+        let shown = match self.accepted.form {
+            Form::Object => object,
+            Form::Metadata => partial(&object),
             Form::Table => {
-                let first = !std::mem::replace(&mut self.headed, true);
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                table::table(&output::columns(), [object], metadata, first, self.include, now)
+                self.kind.table([object], metadata, self.include, self.env.now())
             }
-        }
+        };
+        self.frame(word, &shown)
     }
 
-    fn bookmark(&mut self, version: &str, initial_end: bool) -> Bytes {
-        let mut object = json!({
-            "apiVersion": self.resource.api_version(), "kind": self.resource.kind,
-            "metadata": {"resourceVersion": version, "creationTimestamp": null},
-        });
+    fn bookmark(&self, version: &str, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": version, "creationTimestamp": null});
         if initial_end {
-            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let shown = self.shown(&object);
-        line("BOOKMARK", &shown)
+        let shown = match self.accepted.form {
+            Form::Object => json!({
+                "apiVersion": self.resource.api_version(), "kind": self.resource.kind, "metadata": metadata,
+            }),
+            Form::Metadata => partial(&json!({"metadata": metadata})),
+            Form::Table => kinds::bookmark_table(&metadata),
+        };
+        self.frame("BOOKMARK", &shown)
     }
-}
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    let mut text = json!({"type": kind, "object": object}).to_string();
-    text.push('\n');
-    Bytes::from(text)
+    fn frame(&self, word: &str, shown: &Value) -> Bytes {
+        if self.accepted.encoding == Encoding::Protobuf {
+            let frame = codec::protobuf::encode_watch_event(word, shown).or_else(|error| {
+                let text = format!("the object cannot be encoded: {error}");
+                codec::protobuf::encode_watch_event("ERROR", &ApiError::internal(text).to_value())
+            });
+            return frame.unwrap_or_default();
+        }
+        let mut line = json!({"type": word, "object": shown}).to_string();
+        line.push('\n');
+        Bytes::from(line)
+    }
 }

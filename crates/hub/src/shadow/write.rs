@@ -2,16 +2,18 @@
 
 use api::annotations::SKIP_VALIDATING;
 use apiserver::Body;
-use http::header::{HeaderValue, WARNING};
+use http::header::WARNING;
 use http::{Response, StatusCode};
+use machinery::managed::{self, FieldSet, Writer};
 use machinery::patch::{self, PatchError};
+use machinery::schema::Schema;
 use machinery::{ApiError, ApiResource, Cause, Reason, builtin, meta};
 use serde_json::{Value, json};
 
 use super::body::Patch;
 use super::parent::{Answer, Parameters};
 use super::template::{to_manifest, to_object};
-use super::{Call, Shadow, conflict, output};
+use super::{Call, Shadow, conflict};
 
 /// Other names tried for a dry run when one is taken on the parent.
 const NAMES_TRIED: usize = 5;
@@ -21,9 +23,18 @@ const ROUNDS: usize = 5;
 
 /// Whether an object is tried on the parent before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Validation {
+pub(super) enum Trial {
     DryRun,
     Skip,
+}
+
+/// How it becomes known who set which fields, where that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tracked {
+    /// What differs from before is the writer's.
+    ByDifference,
+    /// The new object says so already, as apply makes it.
+    Already,
 }
 
 impl Shadow {
@@ -32,21 +43,23 @@ impl Shadow {
         call: &Call<'_>,
         mut object: Value,
     ) -> Result<Response<Body>, ApiError> {
-        self.check(call, &mut object, "")?;
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let stored = self.store(call, object).await?;
+        self.written(call, StatusCode::CREATED, stored)
+    }
+
+    /// Stores an object that is not there yet.
+    async fn store(&self, call: &Call<'_>, mut object: Value) -> Result<Answer, ApiError> {
+        self.check(call, &mut object, call.name())?;
         if meta::name(&object).is_empty() {
             let prefix = meta::generate_name(&object);
             if prefix.is_empty() {
-                let cause = cause(
-                    "FieldValueRequired",
-                    "metadata.name",
-                    "Required value: name or generateName is required",
-                );
-                return Err(ApiError::invalid(
-                    &call.resource().group,
-                    &call.resource().kind,
-                    "",
-                    vec![cause],
-                ));
+                let text = "Required value: name or generateName is required";
+                let ApiResource { group, kind, .. } = call.resource();
+                let cause = cause("FieldValueRequired", "metadata.name", text);
+                return Err(ApiError::invalid(group, kind, "", vec![cause]));
             }
             let name = format!("{prefix}{}", self.env.suffix(api::names::SUFFIX_LENGTH));
             meta::set_text(&mut object, "name", &name);
@@ -57,42 +70,78 @@ impl Shadow {
             ));
         }
         let name = meta::name(&object).to_owned();
-        let tried = self.validate(call, object, Validation::DryRun).await?;
+        let tried = self.validate(call, object, Trial::DryRun).await?;
         let mut manifest = to_manifest(call.resource(), self.parent.reserved(), tried.value, None);
         if meta::uid(&manifest["template"]).is_empty() {
             manifest["template"]["metadata"]["uid"] = json!(self.env.uuid());
         }
         let stored = self.parent.create_manifest(&manifest, &options(call)).await;
-        let stored = stored.map_err(|error| call.translate(error, &name))?;
-        let object = to_object(&stored);
-        Ok(warned(
-            output::object(call.form, StatusCode::CREATED, &object, self.env.now()),
-            tried.warnings,
-        ))
+        Ok(Answer {
+            value: stored.map_err(|error| call.translate(error, &name))?,
+            warnings: tried.warnings,
+        })
     }
 
     pub(super) async fn update(&self, call: &Call<'_>, object: Value) -> Result<Response<Body>, ApiError> {
         let stored = self
-            .change(call, Validation::DryRun, |_| Ok(object.clone()))
+            .change(call, Trial::DryRun, Tracked::ByDifference, |_| Ok(object.clone()))
             .await?;
-        Ok(self.changed(call, stored))
+        self.written(call, StatusCode::OK, stored)
     }
 
     pub(super) async fn patch(&self, call: &Call<'_>, patch: Patch) -> Result<Response<Body>, ApiError> {
+        if let Patch::Apply(config) = &patch {
+            return self.apply(call, config).await;
+        }
+        if call.query.get("force").is_some_and(|force| !force.is_empty()) {
+            let text = "Forbidden: may not be specified for non-apply patch";
+            return Err(bad_option("FieldValueForbidden", "force", text));
+        }
         let stored = self
-            .change(call, Validation::DryRun, |object| {
-                apply(call.resource(), &patch, object)
+            .change(call, Trial::DryRun, Tracked::ByDifference, |object| {
+                patched(call.resource(), &patch, object)
             })
             .await?;
-        Ok(self.changed(call, stored))
+        self.written(call, StatusCode::OK, stored)
     }
 
-    fn changed(&self, call: &Call<'_>, stored: Answer) -> Response<Body> {
-        let object = to_object(&stored.value);
-        warned(
-            output::object(call.form, StatusCode::OK, &object, self.env.now()),
-            stored.warnings,
-        )
+    /// Server-side apply.
+    async fn apply(&self, call: &Call<'_>, config: &Value) -> Result<Response<Body>, ApiError> {
+        if call.query.get("fieldManager").unwrap_or_default().is_empty() {
+            let text = "Required value: is required for apply patch";
+            return Err(bad_option("FieldValueRequired", "fieldManager", text));
+        }
+        match self.manifest(call).await {
+            Ok(_) => {}
+            Err(error) if error.reason == Reason::NotFound => {
+                let stored = self.store(call, applied_anew(call, config)?).await;
+                match stored {
+                    // Somebody was quicker: it is applied to theirs.
+                    Err(error) if error.reason == Reason::AlreadyExists => {}
+                    stored => return self.written(call, StatusCode::CREATED, stored?),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        let stored = self
+            .change(call, Trial::DryRun, Tracked::Already, |object| {
+                applied(call, object, config)
+            })
+            .await?;
+        self.written(call, StatusCode::OK, stored)
+    }
+
+    fn written(
+        &self,
+        call: &Call<'_>,
+        status: StatusCode,
+        stored: Answer,
+    ) -> Result<Response<Body>, ApiError> {
+        let mut response = call.object(status, to_object(&stored.value))?;
+        for warning in stored.warnings {
+            response.headers_mut().append(WARNING, warning);
+        }
+        Ok(response)
     }
 
     /// Reads, changes and writes. A change that names a resource version is lost to any other change; one that names
@@ -100,7 +149,8 @@ impl Shadow {
     pub(super) async fn change(
         &self,
         call: &Call<'_>,
-        validation: Validation,
+        trial: Trial,
+        tracked: Tracked,
         change: impl Fn(&Value) -> Result<Value, ApiError> + Sync,
     ) -> Result<Answer, ApiError> {
         for _ in 0..ROUNDS {
@@ -121,13 +171,12 @@ impl Shadow {
                 let ApiResource { group, plural, .. } = call.resource();
                 return Err(ApiError::conflict(group, plural, call.name(), &why));
             }
-            let tried = self.validate(call, object, validation).await?;
-            let next = to_manifest(
-                call.resource(),
-                self.parent.reserved(),
-                tried.value,
-                Some(&manifest),
-            );
+            let tried = self.validate(call, object, trial).await?;
+            let next = match tracked {
+                Tracked::ByDifference => tracked_by_difference(call, &current, tried.value),
+                Tracked::Already => tried.value,
+            };
+            let next = to_manifest(call.resource(), self.parent.reserved(), next, Some(&manifest));
             match self.parent.replace_manifest(&next, &options(call)).await {
                 Ok(value) => {
                     return Ok(Answer {
@@ -190,14 +239,9 @@ impl Shadow {
     }
 
     /// Tries an object on the parent, in the reserved namespace, as the caller; gives it back with its defaults.
-    async fn validate(
-        &self,
-        call: &Call<'_>,
-        object: Value,
-        validation: Validation,
-    ) -> Result<Answer, ApiError> {
+    async fn validate(&self, call: &Call<'_>, object: Value, trial: Trial) -> Result<Answer, ApiError> {
         let skip = meta::annotation(&object, SKIP_VALIDATING) == Some("true");
-        if skip || validation == Validation::Skip {
+        if skip || trial == Trial::Skip {
             return Ok(Answer {
                 value: object,
                 warnings: Vec::new(),
@@ -214,9 +258,10 @@ impl Shadow {
         let mut trial = object.clone();
         super::trim::trim(&mut trial);
         if let Some(metadata) = trial["metadata"].as_object_mut() {
-            // Owners and finalizers are the template's matter, not the trial's.
+            // Owners and managers are the template's matter, not the trial's.
             metadata.remove("uid");
             metadata.remove("ownerReferences");
+            metadata.remove("managedFields");
         }
         if resource.namespaced {
             meta::set_text(&mut trial, "namespace", self.parent.reserved());
@@ -263,7 +308,13 @@ fn restore(mut tried: Value, object: &Value, resource: &ApiResource) -> Value {
     if resource.group.is_empty() && resource.kind == "Namespace" {
         meta::set_label(&mut tried, "kubernetes.io/metadata.name", meta::name(object));
     }
-    for field in ["resourceVersion", "uid", "ownerReferences", "generateName"] {
+    for field in [
+        "resourceVersion",
+        "uid",
+        "ownerReferences",
+        "generateName",
+        "managedFields",
+    ] {
         let value = object["metadata"].get(field).cloned();
         if let Some(metadata) = tried["metadata"].as_object_mut() {
             match value {
@@ -297,17 +348,10 @@ fn own_words(mut error: ApiError, resource: &ApiResource, name: &str) -> ApiErro
 /// The caller's options that apply to the Manifest too.
 fn options(call: &Call<'_>) -> Parameters {
     let manager = call.query.get("fieldManager").unwrap_or_default();
-    let dry_run = if call.is_dry_run() { "All" } else { "" };
+    let dry_run = if call.dry_run { "All" } else { "" };
     Parameters::default()
         .add("dryRun", dry_run)
         .add("fieldManager", manager)
-}
-
-fn warned(mut response: Response<Body>, warnings: Vec<HeaderValue>) -> Response<Body> {
-    for warning in warnings {
-        response.headers_mut().append(WARNING, warning);
-    }
-    response
 }
 
 fn cause(reason: &str, field: &str, message: &str) -> Cause {
@@ -318,29 +362,100 @@ fn cause(reason: &str, field: &str, message: &str) -> Cause {
     }
 }
 
-/// Applies a patch to an object.
-fn apply(resource: &ApiResource, patch: &Patch, object: &Value) -> Result<Value, ApiError> {
-    match patch {
-        Patch::Strategic(patch) => {
-            let Some(schema) = builtin::schema(&meta::gvk(object)) else {
-                let text = format!(
-                    "the body of the request was in an unknown format: {} has no strategic merge patch; accepted media \
-                     types include: application/json-patch+json, application/merge-patch+json",
-                    resource.kind
-                );
-                return Err(ApiError::new(Reason::UnsupportedMediaType, text));
-            };
-            patch::strategic_merge(object, patch, schema).map_err(patch_error)
-        }
-        Patch::Json(_) | Patch::Merge(_) => apply_plain(patch, object),
-    }
+fn bad_option(reason: &str, field: &str, message: &str) -> ApiError {
+    ApiError::invalid(
+        "meta.k8s.io",
+        "PatchOptions",
+        "",
+        vec![cause(reason, field, message)],
+    )
 }
 
-/// Applies a patch that needs no type; a strategic one is taken as a merge patch.
-pub(super) fn apply_plain(patch: &Patch, object: &Value) -> Result<Value, ApiError> {
+/// The type of an object, unless it has fields that are not known here: the parent may be newer, and its dry run tells
+/// of those that it does not know either.
+fn schema<'a>(call: &'a Call<'_>, object: &Value) -> Option<&'a Schema> {
+    let schema = if meta::api_version(object) == call.resource().api_version() {
+        call.kind.schema()
+    } else {
+        builtin::schema(&meta::gvk(object))
+    };
+    schema.filter(|schema| schema.unknown_fields(object).is_empty())
+}
+
+/// A template has no status, so nobody manages it.
+fn never_managed() -> FieldSet {
+    FieldSet::of(&["status"])
+}
+
+/// The object with who manages its fields brought up to date, if that is kept at all.
+fn tracked_by_difference(call: &Call<'_>, current: &Value, object: Value) -> Value {
+    let writer = Writer {
+        schema: schema(call, &object),
+        manager: call.manager(),
+        api_version: &meta::api_version(&object).to_owned(),
+        subresource: &call.info.subresource,
+        reset: &never_managed(),
+        now: call.now,
+    };
+    managed::update(current, object, &writer)
+}
+
+/// A template with a configuration applied.
+fn applied(call: &Call<'_>, current: &Value, config: &Value) -> Result<Value, ApiError> {
+    let mut config = config.clone();
+    if meta::namespace(&config).is_empty() && !call.namespace().is_empty() {
+        meta::set_text(&mut config, "namespace", call.namespace());
+    }
+    let writer = Writer {
+        schema: schema(call, &config),
+        manager: call.manager(),
+        api_version: meta::api_version(&config),
+        subresource: "",
+        reset: &never_managed(),
+        now: call.now,
+    };
+    let ApiResource { group, plural, .. } = call.resource();
+    managed::apply(current, &config, call.query.is_on("force"), &writer)
+        .map_err(|error| ApiError::from(error).about(group, plural, call.name()))
+}
+
+/// The template that a configuration makes where there is none.
+fn applied_anew(call: &Call<'_>, config: &Value) -> Result<Value, ApiError> {
+    let uid = meta::uid(config);
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        let ApiResource { group, plural, .. } = call.resource();
+        return Err(ApiError::conflict(group, plural, call.name(), &why));
+    }
+    let nothing = json!({
+        "apiVersion": meta::api_version(config), "kind": meta::kind(config), "metadata": {"name": call.name()},
+    });
+    applied(call, &nothing, config)
+}
+
+/// Applies a patch to an object.
+fn patched(resource: &ApiResource, patch: &Patch, object: &Value) -> Result<Value, ApiError> {
+    let Patch::Strategic(patch) = patch else {
+        return patched_plain(patch, object);
+    };
+    let Some(schema) = builtin::schema(&meta::gvk(object)) else {
+        let text = format!(
+            "the body of the request was in an unknown format: {} has no strategic merge patch; accepted media types \
+             include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            resource.kind
+        );
+        return Err(ApiError::new(Reason::UnsupportedMediaType, text));
+    };
+    patch::strategic_merge(object, patch, schema).map_err(patch_error)
+}
+
+/// Applies a patch that needs no type; all but a JSON patch are taken as merge patches.
+pub(super) fn patched_plain(patch: &Patch, object: &Value) -> Result<Value, ApiError> {
     match patch {
         Patch::Json(operations) => patch::json_patch(object, operations).map_err(patch_error),
-        Patch::Merge(patch) | Patch::Strategic(patch) => {
+        Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => {
             let mut changed = object.clone();
             patch::merge_patch(&mut changed, patch);
             Ok(changed)
