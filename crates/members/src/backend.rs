@@ -1,35 +1,19 @@
-//! What answers for simulated pods: `exec` and `attach` over WebSocket, and `log`.
-//!
-//! The remote command protocol is `v4.channel.k8s.io` / `v5.channel.k8s.io` (KEP-4006): each binary message starts
-//! with a channel byte: 0 stdin, 1 stdout, 2 stderr, 3 the final `Status`, 255 (v5) closes a channel.
-//! SPDY clients (kubectl before 1.31) get a clear refusal.
+//! What answers for simulated pods: logs, and what happens on an upgraded connection (`exec`, `attach` and
+//! `portforward`, see [`crate::exec`] and [`crate::upgrade`]).
 
 use std::time::Duration;
 
 use apiserver::query::Query;
 use apiserver::{Body, PodBackend, RequestInfo, UserInfo};
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use machinery::{ApiError, Reason};
-use serde_json::{Value, json};
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
+use serde_json::Value;
 
-use crate::commands;
-use crate::world::{name, namespace, pod_ready, text};
-
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
-const STATUS: u8 = 3;
-const CLOSE: u8 = 255;
-const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+use crate::exec;
+use crate::world::{name, namespace, text};
 
 /// Answers for pods that nothing runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +29,8 @@ impl PodBackend for SimulatedPods {
     ) -> BoxFuture<'_, Response<Body>> {
         let answer = match info.subresource.as_str() {
             "log" => log(&object, &Query::parse(request.uri().query().unwrap_or_default())),
-            "exec" | "attach" => remote_command(&info, object, request),
+            "exec" | "attach" => exec::answer(&info, object, request),
+            "portforward" => exec::forward(&info, object, request),
             other => Err(ApiError::new(
                 Reason::MethodNotAllowed,
                 format!(
@@ -68,7 +53,7 @@ fn refuse(error: &ApiError) -> Response<Body> {
 }
 
 /// The container that a request means: the one it names, or the only one.
-fn container<'a>(pod: &'a Value, query: &Query) -> Result<&'a Value, ApiError> {
+pub(crate) fn container<'a>(pod: &'a Value, query: &Query) -> Result<&'a Value, ApiError> {
     let of = |field: &str| {
         pod["spec"][field]
             .as_array()
@@ -162,138 +147,10 @@ fn log(pod: &Value, query: &Query) -> Result<Response<Body>, ApiError> {
     Ok(response)
 }
 
-fn remote_command(
-    info: &RequestInfo,
-    pod: Value,
-    mut request: Request<Body>,
-) -> Result<Response<Body>, ApiError> {
-    if !pod_ready(&pod) {
-        return Err(ApiError::bad_request(format!(
-            "container of pod \"{}\" is not running",
-            info.name
-        )));
-    }
-    let query = Query::parse(request.uri().query().unwrap_or_default());
-    container(&pod, &query)?;
-    let key = request.headers().get(header::SEC_WEBSOCKET_KEY).cloned();
-    let upgrade = request.extensions_mut().remove::<OnUpgrade>();
-    let (Some(key), Some(upgrade)) = (key, upgrade) else {
-        return Err(ApiError::bad_request(
-            "simulated pods answer exec and attach over WebSocket only: use kubectl 1.31 or newer, or set \
-             KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true",
-        ));
-    };
-    let offered = request.headers().get(header::SEC_WEBSOCKET_PROTOCOL);
-    let offered = offered.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let protocol = PROTOCOLS
-        .into_iter()
-        .find(|protocol| offered.split(',').any(|candidate| candidate.trim() == *protocol))
-        .ok_or_else(|| {
-            let message = format!(
-                "no common protocol: offered {offered:?}, known {}",
-                PROTOCOLS.join(", ")
-            );
-            ApiError::bad_request(message)
-        })?;
-    let command: Vec<String> = match info.subresource.as_str() {
-        "exec" => query.all("command").map(ToOwned::to_owned).collect(),
-        _ => vec!["cat".to_owned()],
-    };
-    tokio::spawn(async move {
-        let Ok(upgraded) = upgrade.await else { return };
-        let limits = WebSocketConfig::default()
-            .max_message_size(Some(1 << 20))
-            .max_frame_size(Some(1 << 20));
-        let socket =
-            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
-        if let Err(error) = converse(socket, &pod, &command).await {
-            tracing::debug!(%error, "simulated exec ended early");
-        }
-    });
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
-    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
-    headers.insert(
-        header::SEC_WEBSOCKET_ACCEPT,
-        accept.expect("base64 is a header value"),
-    );
-    Ok(response)
-}
-
-type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
-
-async fn converse(
-    mut socket: Socket,
-    pod: &Value,
-    command: &[String],
-) -> Result<(), tokio_tungstenite::tungstenite::Error> {
-    let code = if commands::reads_input(command) {
-        echo_input(&mut socket).await?;
-        0
-    } else {
-        let output = commands::run(pod, command);
-        for (channel, bytes) in [(STDOUT, &output.stdout), (STDERR, &output.stderr)] {
-            if !bytes.is_empty() {
-                socket.send(frame(channel, bytes.as_bytes())).await?;
-            }
-        }
-        output.code
-    };
-    socket
-        .send(frame(STATUS, outcome(code).to_string().as_bytes()))
-        .await?;
-    let done = CloseFrame {
-        code: CloseCode::Normal,
-        reason: Utf8Bytes::default(),
-    };
-    socket.close(Some(done)).await?;
-    // kubectl reads until the close is answered: the connection must not end before.
-    while let Some(Ok(_)) = socket.next().await {}
-    Ok(())
-}
-
-async fn echo_input(socket: &mut Socket) -> Result<(), tokio_tungstenite::tungstenite::Error> {
-    while let Some(message) = socket.next().await {
-        match message? {
-            Message::Binary(bytes) if bytes.first() == Some(&0) => {
-                socket.send(frame(STDOUT, &bytes[1..])).await?;
-            }
-            Message::Binary(bytes) if bytes.first() == Some(&CLOSE) => break,
-            Message::Close(_) => break,
-            Message::Binary(_)
-            | Message::Text(_)
-            | Message::Ping(_)
-            | Message::Pong(_)
-            | Message::Frame(_) => {}
-        }
-    }
-    Ok(())
-}
-
-fn frame(channel: u8, bytes: &[u8]) -> Message {
-    let mut data = Vec::with_capacity(bytes.len() + 1);
-    data.push(channel);
-    data.extend_from_slice(bytes);
-    Message::Binary(data.into())
-}
-
-fn outcome(code: i32) -> Value {
-    if code == 0 {
-        return json!({"metadata": {}, "status": "Success"});
-    }
-    json!({
-        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
-        "message": format!("command terminated with non-zero exit code: exit status {code}"),
-        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]

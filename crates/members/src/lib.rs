@@ -12,6 +12,7 @@ pub mod behaviour;
 mod commands;
 mod daemonsets;
 mod deployments;
+mod exec;
 mod jobs;
 mod kubelet;
 mod nodes;
@@ -20,7 +21,10 @@ mod plan;
 mod replicasets;
 mod scheduling;
 mod shell;
+mod spdy;
 mod statefulsets;
+mod streams;
+mod upgrade;
 pub mod world;
 
 pub use backend::SimulatedPods;
