@@ -56,6 +56,11 @@ pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> H
     for group in hub.groups() {
         plane.server.add_group(group);
     }
+    let metered = hub.clone();
+    plane
+        .server
+        .metrics()
+        .hook(move |text| text.push_str(&metered.metrics()));
     let client = plane.account(names::SCHEDULER).with_server(&plane.url);
     tasks.spawn(
         "scheduler",

@@ -35,11 +35,13 @@ impl Metrics {
         self.length_sum_seconds += seconds;
     }
 
-    /// The text that Prometheus scrapes.
+    /// The text that Prometheus scrapes, as OpenMetrics has it.
     pub fn render(&self) -> String {
         let mut out = String::new();
         let mut put = |name: &str, kind: &str, value: u64| {
-            writeln!(out, "# TYPE {name} {kind}\n{name} {value}").expect("a string takes every write");
+            // OpenMetrics: a counter's samples have an ending that its family lacks.
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            writeln!(out, "# TYPE {family} {kind}\n{name} {value}").expect("a string takes every write");
         };
         put("clusternet_socket_connections_count", "gauge", self.sessions);
         put("tombolo_tunnel_sessions_total", "counter", self.sessions_total);
@@ -84,5 +86,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("clusternet_socket_connections_count 0\n"), "{text}");
+        let counter = "# TYPE tombolo_tunnel_dials counter\ntombolo_tunnel_dials_total 0\n";
+        assert!(text.contains(counter), "{text}");
     }
 }
