@@ -1,107 +1,140 @@
-//! `label` and `annotate`.
+//! `edit`: templates in a person's editor.
 
 use std::io::Write;
+use std::process::{Command, Stdio};
 
-use kubeio::Patch;
-use serde_json::{Map, Value, json};
+use machinery::meta;
+use serde_json::Value;
 
 use crate::resolve::{by_word, namespace as pick};
 use crate::{Error, Hub, Target};
 
-/// `KEY=VALUE` sets, `KEY-` removes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words(Vec<(String, Option<String>)>);
-
-impl Words {
-    /// Reads the words of a command line.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a word of another form.
-    pub fn parse(words: &[String]) -> Result<Self, Error> {
-        let parse = |word: &String| match (word.split_once('='), word.strip_suffix('-')) {
-            (Some((key, value)), _) if !key.is_empty() => Ok((key.to_owned(), Some(value.to_owned()))),
-            (None, Some(key)) if !key.is_empty() => Ok((key.to_owned(), None)),
-            _ => Err(Error::Usage(format!("{word:?} is neither KEY=VALUE nor KEY-"))),
-        };
-        words.iter().map(parse).collect::<Result<_, _>>().map(Self)
-    }
-
-    fn patch(&self, field: &str) -> Value {
-        let entries: Map<String, Value> = self
-            .0
-            .iter()
-            .map(|(key, value)| (key.clone(), json!(value)))
-            .collect();
-        json!({"metadata": {field: entries}})
-    }
-}
-
-/// Sets and removes labels of templates.
+/// Opens each template in an editor, one after the other, and stores what comes out of it. `editor` is a shell command
+/// that takes a file's name as its last word.
 ///
 /// # Errors
-/// [`Error`] if one is not there.
-pub async fn label(
+/// [`Error`] if one is not there or is not taken; what was typed is kept, and the error names the file.
+pub async fn edit(
     hub: &Hub,
     targets: &[Target],
     given: Option<&str>,
-    words: &Words,
-    out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
-    change(hub, targets, given, &words.patch("labels"), "labeled", out).await
-}
-
-/// Sets and removes annotations of templates.
-///
-/// # Errors
-/// [`Error`] if one is not there.
-pub async fn annotate(
-    hub: &Hub,
-    targets: &[Target],
-    given: Option<&str>,
-    words: &Words,
-    out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
-    change(hub, targets, given, &words.patch("annotations"), "annotated", out).await
-}
-
-async fn change(
-    hub: &Hub,
-    targets: &[Target],
-    given: Option<&str>,
-    patch: &Value,
-    done: &str,
+    editor: &str,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
     for target in targets {
         let resource = by_word(&discovery, &target.kind)?;
         let Some(name) = &target.name else {
-            return Err(Error::Usage(format!("say which of the {}", resource.plural)));
+            return Err(Error::Usage(format!(
+                "say which of the {} to edit",
+                resource.plural
+            )));
         };
         let namespace = pick(&resource, "", given)?;
-        hub.client
-            .patch(&resource, namespace, name, None, Patch::Merge, patch)
+        let title = format!("{}/{name}", resource.kind.to_lowercase());
+        let live = hub
+            .client
+            .get(&resource, namespace, name)
             .await
-            .map_err(Error::hub(format!("{}/{name} cannot be {done}", target.kind)))?;
-        writeln!(out, "{}/{name} {done}", resource.kind.to_lowercase())?;
+            .map_err(Error::hub(format!("{title} cannot be read")))?;
+        let Some(edited) = ask(editor, &live)? else {
+            writeln!(out, "{title} unchanged")?;
+            continue;
+        };
+        // It names the version that was read, so that nobody's change in the meantime is lost.
+        let stored = hub
+            .client
+            .replace(&resource, namespace, name, &edited.object)
+            .await;
+        if let Err(source) = stored {
+            let doing = format!(
+                "{title} cannot be stored; what you typed is in {}",
+                edited.keep()?
+            );
+            return Err(Error::Hub { doing, source });
+        }
+        writeln!(out, "{title} edited")?;
     }
     Ok(())
 }
 
+/// What came out of an editor.
+struct Edited {
+    object: Value,
+    file: tempfile::NamedTempFile,
+}
+
+impl Edited {
+    fn keep(self) -> Result<String, Error> {
+        let (_, path) = self.file.keep().map_err(|error| Error::Output(error.error))?;
+        Ok(path.display().to_string())
+    }
+}
+
+/// Lets a person edit an object; `None` if nothing was changed.
+fn ask(editor: &str, live: &Value) -> Result<Option<Edited>, Error> {
+    let mut shown = live.clone();
+    meta::ensure_metadata(&mut shown).remove("managedFields");
+    let before = codec::yaml::to_string(&shown);
+    let mut file = tempfile::Builder::new()
+        .prefix("tombolo-edit-")
+        .suffix(".yaml")
+        .tempfile()?;
+    file.write_all(before.as_bytes())?;
+    file.flush()?;
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file.path());
+    let status = command.stdin(Stdio::inherit()).status()?;
+    if !status.success() {
+        return Err(Error::Missing(format!(
+            "the editor {editor:?} failed ({status}); nothing is stored"
+        )));
+    }
+    let path = file.path().display().to_string();
+    let after = std::fs::read_to_string(file.path()).map_err(|source| Error::Read {
+        path: file.path().to_owned(),
+        source,
+    })?;
+    if after == before || after.trim().is_empty() {
+        return Ok(None);
+    }
+    match crate::objects::parse(&path, &after) {
+        Ok(mut objects) if objects.len() == 1 => Ok(Some(Edited {
+            object: objects.remove(0),
+            file,
+        })),
+        Ok(objects) => Err(Error::Usage(format!(
+            "one object was asked for, {} came",
+            objects.len()
+        ))),
+        Err(error) => {
+            file.keep().map_err(|error| Error::Output(error.error))?;
+            Err(error)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn sets_and_removes() {
-        let words = ["a=1".to_owned(), "b-".to_owned(), "c=x=y".to_owned()];
-        let words = Words::parse(&words).expect("they are fine");
+    fn an_editor_changes_what_it_is_shown() {
+        let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": []},
+            "data": {"colour": "red"}});
+        let blue = ask("sed -i s/red/blue/", &live)
+            .expect("an editor")
+            .expect("a change");
         assert_eq!(
-            words.patch("labels"),
-            json!({"metadata": {"labels": {"a": "1", "b": null, "c": "x=y"}}})
+            blue.object,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"colour": "blue"}})
         );
-        for bad in ["", "a", "=x", "-"] {
-            assert!(Words::parse(&[bad.to_owned()]).is_err(), "{bad:?}");
-        }
+        assert!(ask("true", &live).expect("an editor").is_none());
+        assert!(ask("truncate -s 0", &live).expect("an editor").is_none());
+        assert!(ask("false", &live).is_err());
     }
 }

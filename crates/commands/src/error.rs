@@ -1,3 +1,5 @@
+//! What goes wrong with a command, in words for the person who typed it.
+
 use std::path::PathBuf;
 
 /// Why a command did not do what was asked.

@@ -1,6 +1,6 @@
 //! Where the hub is.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kubeio::{Client, Discovery};
 
@@ -15,13 +15,15 @@ pub struct Place {
     pub data_dir: Option<PathBuf>,
     /// `$KUBECONFIG`; only its first file counts.
     pub environment: Option<String>,
+    /// `$HOME`, where kubectl's own kubeconfig is.
+    pub home: Option<PathBuf>,
 }
 
 impl Place {
-    /// The kubeconfig to use: the flag, the data folder's, the environment's, `.tombolo/kubeconfig`.
+    /// The kubeconfig to use: the flag, the data folder's, the environment's, `.tombolo/kubeconfig`, kubectl's own.
     ///
     /// # Errors
-    /// [`Error::NoHub`] if none is named and the last one is not there.
+    /// [`Error::NoHub`] if none is named and the last two are not there.
     pub fn find(&self) -> Result<PathBuf, Error> {
         if let Some(path) = &self.kubeconfig {
             return Ok(path.clone());
@@ -36,12 +38,13 @@ impl Place {
         if let Some(path) = first {
             return Ok(path.into());
         }
-        let usual = Path::new(".tombolo/kubeconfig");
-        if usual.is_file() {
-            Ok(usual.to_owned())
-        } else {
-            Err(Error::NoHub)
-        }
+        let of_kubectl = self.home.as_ref().map(|home| home.join(".kube/config"));
+        let usual = [Some(PathBuf::from(".tombolo/kubeconfig")), of_kubectl];
+        usual
+            .into_iter()
+            .flatten()
+            .find(|path| path.is_file())
+            .ok_or(Error::NoHub)
     }
 }
 
@@ -92,6 +95,7 @@ mod tests {
             kubeconfig: Some("a".into()),
             data_dir: Some("b".into()),
             environment: Some(":c:d".into()),
+            home: None,
         };
         assert_eq!(all.find().expect("named"), PathBuf::from("a"));
         let folder = Place {
@@ -104,5 +108,14 @@ mod tests {
             ..folder
         };
         assert_eq!(environment.find().expect("named"), PathBuf::from("c"));
+        let home = tempfile::tempdir().expect("a folder");
+        let of_kubectl = home.path().join(".kube/config");
+        std::fs::create_dir(home.path().join(".kube")).expect("a folder");
+        std::fs::write(&of_kubectl, "").expect("a file");
+        let kubectl = Place {
+            home: Some(home.path().to_owned()),
+            ..Place::default()
+        };
+        assert_eq!(kubectl.find().expect("it is there"), of_kubectl);
     }
 }

@@ -1,5 +1,5 @@
-//! What a person's commands do, against a hub: templates (apply, get, scale, delete…), clusters, kubeconfigs, and
-//! the manifests that prepare a parent or a child. Every command writes to the given output and returns an
+//! What a person's commands do, against a hub: templates (apply, get, scale, delete…), clusters and the way into them,
+//! and the manifests that prepare a parent or a child. Every command writes to the given output and returns an
 //! [`Error`] that says what to do next; parsing command lines is the binary's business.
 
 mod apply;
@@ -13,15 +13,18 @@ mod join;
 mod kubeconfig;
 mod leave;
 mod manifests;
+mod member;
 mod objects;
 mod output;
 mod resolve;
 mod scale;
+mod version;
+mod words;
 
 pub use apply::{apply, create, diff};
 pub use clusters::clusters;
 pub use delete::delete;
-pub use edit::{Words, annotate, label};
+pub use edit::edit;
 pub use error::Error;
 pub use get::{api_resources, get};
 pub use hub::{Hub, Place};
@@ -29,7 +32,10 @@ pub use join::{JoinOptions, join};
 pub use kubeconfig::kubeconfig;
 pub use leave::{Brought, leave};
 pub use manifests::{crds, install, print_rights};
+pub use member::in_member;
 pub use objects::{Source, read};
 pub use output::Format;
 pub use resolve::Target;
 pub use scale::scale;
+pub use version::version;
+pub use words::{Words, annotate, label};

@@ -14,6 +14,13 @@ pub enum Source {
     Input,
     /// A file, or a folder whose `.yaml`, `.yml` and `.json` files are meant.
     Path(PathBuf),
+    /// What kubectl makes of `create` and these words, such as `deployment web --image nginx`.
+    Generated {
+        /// kubectl, as it is started.
+        kubectl: String,
+        /// The words.
+        words: Vec<String>,
+    },
 }
 
 impl From<&str> for Source {
@@ -34,6 +41,10 @@ pub fn read(sources: &[Source]) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
     for source in sources {
         match source {
+            Source::Generated { kubectl, words } => {
+                let text = crate::member::generate(kubectl, words)?;
+                objects.extend(parse("kubectl's answer", &String::from_utf8_lossy(&text))?);
+            }
             Source::Input => {
                 let mut text = String::new();
                 std::io::stdin()

@@ -8,7 +8,7 @@ use commands::{Format, Place};
 /// Where the hub is.
 #[derive(Debug, Args)]
 pub(crate) struct HubArgs {
-    /// The hub's kubeconfig [default: that of --data-dir, $KUBECONFIG, .tombolo/kubeconfig].
+    /// The hub's kubeconfig [default: that of --data-dir, $KUBECONFIG, .tombolo/kubeconfig, ~/.kube/config].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The data folder of a `tombolo up`.
@@ -16,6 +16,8 @@ pub(crate) struct HubArgs {
     data_dir: Option<PathBuf>,
     #[arg(long, env = "KUBECONFIG", hide = true)]
     environment: Option<String>,
+    #[arg(long, env = "HOME", hide = true)]
+    home: Option<PathBuf>,
 }
 
 impl From<&HubArgs> for Place {
@@ -24,6 +26,7 @@ impl From<&HubArgs> for Place {
             kubeconfig: args.kubeconfig.clone(),
             data_dir: args.data_dir.clone(),
             environment: args.environment.clone(),
+            home: args.home.clone(),
         }
     }
 }
@@ -65,6 +68,86 @@ pub(crate) struct FileArgs {
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
+}
+
+/// Where kubectl is.
+#[derive(Debug, Args)]
+pub(crate) struct KubectlArgs {
+    /// kubectl, as it is to be started.
+    #[arg(
+        long,
+        default_value = "kubectl",
+        value_name = "PROGRAM",
+        env = "TOMBOLO_KUBECTL"
+    )]
+    pub(crate) kubectl: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// A file, a folder, or - for standard input; may be given several times.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "words")]
+    pub(crate) filename: Vec<String>,
+    /// The namespace of objects that name none.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) kubectl: KubectlArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    /// What kubectl create takes, such as `deployment web --image nginx`; needs kubectl. Everything from here on is for
+    /// kubectl.
+    #[arg(
+        required_unless_present = "filename",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "TYPE"
+    )]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    /// TYPE NAME… or TYPE/NAME….
+    #[arg(required = true, value_name = "TYPE/NAME")]
+    pub(crate) targets: Vec<String>,
+    /// The namespace.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// The editor, a shell command [default: $KUBE_EDITOR, $EDITOR, vi].
+    #[arg(long, value_name = "COMMAND", env = "KUBE_EDITOR", hide_env = true)]
+    editor: Option<String>,
+    #[arg(long, env = "EDITOR", hide = true)]
+    usual_editor: Option<String>,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
+impl EditArgs {
+    pub(crate) fn editor(&self) -> &str {
+        let named = [&self.editor, &self.usual_editor].into_iter().flatten();
+        let mut named = named.filter(|editor| !editor.is_empty());
+        named.next().map_or("vi", String::as_str)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// The cluster: its name, NAMESPACE/NAME or id.
+    #[arg(long)]
+    pub(crate) cluster: String,
+    #[command(flatten)]
+    pub(crate) kubectl: KubectlArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    /// What kubectl takes; needs kubectl. Everything from here on is for kubectl.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "POD"
+    )]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Args)]

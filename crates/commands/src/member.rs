@@ -1,0 +1,80 @@
+//! `exec`, `logs` and `port-forward`: kubectl's own, pointed at a member through the hub.
+
+use std::io::Write;
+use std::process::Command;
+
+use crate::kubeconfig::kubeconfig;
+use crate::{Error, Hub};
+
+/// Runs kubectl in a member: `verb` and what follows it are kubectl's words. Gives kubectl's exit code.
+///
+/// # Errors
+/// [`Error`] if there is no way into the cluster, or no kubectl.
+pub async fn in_member(
+    hub: &Hub,
+    cluster: &str,
+    kubectl: &str,
+    verb: &str,
+    words: &[String],
+) -> Result<u8, Error> {
+    let mut text = Vec::new();
+    kubeconfig(hub, cluster, &mut text).await?;
+    // Only its owner can read it, and it is gone when kubectl has ended.
+    let mut file = tempfile::Builder::new().prefix("tombolo-member-").tempfile()?;
+    file.write_all(&text)?;
+    file.flush()?;
+    let mut command = Command::new(kubectl);
+    command.arg("--kubeconfig").arg(file.path()).arg(verb).args(words);
+    run(command, kubectl).await
+}
+
+/// Lets kubectl make an object of a command line such as `deployment web --image nginx`, and gives it as JSON.
+///
+/// # Errors
+/// [`Error`] if there is no kubectl, or it does not understand.
+pub(crate) fn generate(kubectl: &str, words: &[String]) -> Result<Vec<u8>, Error> {
+    let mut command = Command::new(kubectl);
+    command
+        .arg("create")
+        .args(words)
+        .args(["--dry-run=client", "--output=json"]);
+    let output = command.output().map_err(|source| missing(kubectl, &source))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Usage(
+        complaint.trim().trim_start_matches("error: ").to_owned(),
+    ))
+}
+
+async fn run(mut command: Command, kubectl: &str) -> Result<u8, Error> {
+    let ended = tokio::task::spawn_blocking(move || command.status()).await;
+    let status = match ended {
+        Ok(Ok(status)) => status,
+        Ok(Err(source)) => return Err(missing(kubectl, &source)),
+        Err(error) => return Err(Error::Missing(format!("kubectl was not waited for: {error}"))),
+    };
+    // Ended by a signal: as shells say it.
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(130))
+}
+
+fn missing(kubectl: &str, source: &std::io::Error) -> Error {
+    Error::Missing(format!(
+        "{kubectl:?} cannot be started: {source}; install kubectl, or name it with --kubectl or TOMBOLO_KUBECTL"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_kubectl_it_says_what_to_do() {
+        let error = generate("no-such-kubectl", &[]).expect_err("there is none");
+        assert!(error.to_string().contains("--kubectl"), "{error}");
+        let error = generate("false", &[]).expect_err("it fails");
+        assert!(matches!(error, Error::Usage(_)));
+    }
+}
