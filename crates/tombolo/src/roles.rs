@@ -47,6 +47,13 @@ pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyho
         .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))?;
     let mut config = ::hub::ServeConfig::default();
     config.hub.reserved_namespace = args.reserved_namespace;
+    config.peers = args
+        .peers
+        .peer_advertise_address
+        .map(|advertise| ::hub::PeerConfig {
+            listen: SocketAddr::from((args.bind_address, args.peers.peer_port)),
+            advertise,
+        });
     Ok(::hub::serve(
         config,
         client(&args.role).await?,

@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, FileArgs, HubArgs, JoinArgs, PersonCommand, RoleCommand, SimArgs, UpArgs, WordsArgs,
+    Command, FileArgs, HubArgs, JoinArgs, MemberArgs, PersonCommand, RoleCommand, SimArgs, UpArgs, WordsArgs,
 };
 use crate::roles;
 
@@ -133,8 +133,20 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             commands::apply(&hub, &sources, args.namespace.as_deref(), out).await?;
         }
         PersonCommand::Create(args) => {
-            let (hub, sources) = files(&args).await?;
+            let mut sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
+            if !args.words.is_empty() {
+                sources.push(Source::Generated {
+                    kubectl: args.kubectl.kubectl,
+                    words: args.words,
+                });
+            }
+            let hub = hub(&args.hub).await?;
             commands::create(&hub, &sources, args.namespace.as_deref(), out).await?;
+        }
+        PersonCommand::Edit(args) => {
+            let targets = Target::parse(&args.targets)?;
+            let hub = hub(&args.hub).await?;
+            commands::edit(&hub, &targets, args.namespace.as_deref(), args.editor(), out).await?;
         }
         PersonCommand::Diff(args) => {
             let (hub, sources) = files(&args).await?;
@@ -178,6 +190,12 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
+        PersonCommand::Exec(args) => in_member("exec", &args).await?,
+        PersonCommand::Logs(args) => in_member("logs", &args).await?,
+        PersonCommand::PortForward(args) => in_member("port-forward", &args).await?,
+        PersonCommand::Version(args) => {
+            commands::version(&hub(&args).await?, env!("CARGO_PKG_VERSION"), out).await?;
+        }
         PersonCommand::Join(args) => join(args, out).await?,
         PersonCommand::Leave(args) => {
             let child = Place {
@@ -196,6 +214,17 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         PersonCommand::Crds => commands::crds(out)?,
     }
     Ok(())
+}
+
+/// Hands over to kubectl, whose exit code is ours.
+async fn in_member(verb: &str, args: &MemberArgs) -> Result<(), Failure> {
+    // Ctrl-C ends kubectl, and then us: what was made for it is cleared up.
+    let _survives = on_signal()?;
+    let hub = hub(&args.hub).await?;
+    match commands::in_member(&hub, &args.cluster, &args.kubectl.kubectl, verb, &args.words).await? {
+        0 => Ok(()),
+        code => Err(Failure { error: None, code }),
+    }
 }
 
 /// As kubectl's: exit code 1 says that there are differences, above 1 that it failed.

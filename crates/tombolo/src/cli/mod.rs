@@ -9,8 +9,8 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, DeleteArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs, LeaveArgs, ScaleArgs,
-    WordsArgs,
+    ClustersArgs, CreateArgs, DeleteArgs, EditArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs,
+    LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
@@ -56,11 +56,13 @@ pub(crate) enum PersonCommand {
     /// Makes the hub's templates as files say.
     Apply(FileArgs),
     /// Makes templates that must not be there yet.
-    Create(FileArgs),
+    Create(CreateArgs),
     /// Shows what apply would change; exit code 1 if anything.
     Diff(FileArgs),
     /// Prints templates and the fleet's own objects.
     Get(GetArgs),
+    /// Opens templates in an editor.
+    Edit(EditArgs),
     /// Removes templates.
     Delete(DeleteArgs),
     /// Sets a template's number of replicas.
@@ -71,10 +73,18 @@ pub(crate) enum PersonCommand {
     Annotate(WordsArgs),
     /// Prints which kinds of templates the hub takes.
     ApiResources(HubArgs),
+    /// Prints the version of this program and of the hub.
+    Version(HubArgs),
     /// Prints the clusters.
     Clusters(ClustersArgs),
     /// Prints a kubeconfig that reaches a cluster through the hub.
     Kubeconfig(KubeconfigArgs),
+    /// Runs a command in a pod of a cluster: `exec --cluster NAME -n NAMESPACE POD -- COMMAND`.
+    Exec(MemberArgs),
+    /// Prints the logs of a cluster's pods: `logs --cluster NAME -n NAMESPACE POD`.
+    Logs(MemberArgs),
+    /// Forwards local ports to a pod of a cluster: `port-forward --cluster NAME -n NAMESPACE POD PORT`.
+    PortForward(MemberArgs),
     /// Prints what a cluster needs to join.
     Join(JoinArgs),
     /// Takes a cluster out of the fleet, leaving nothing behind on either side.

@@ -58,6 +58,18 @@ pub(crate) struct HubRoleArgs {
         env = "TOMBOLO_RESERVED_NAMESPACE"
     )]
     pub(crate) reserved_namespace: String,
+    #[command(flatten)]
+    pub(crate) peers: PeerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PeerArgs {
+    /// The host name or address under which other hubs of the parent reach this one [default: it works alone].
+    #[arg(long, value_name = "HOST", env = "TOMBOLO_PEER_ADVERTISE_ADDRESS")]
+    pub(crate) peer_advertise_address: Option<String>,
+    /// The port for them.
+    #[arg(long, default_value_t = 8_123, env = "TOMBOLO_PEER_PORT")]
+    pub(crate) peer_port: u16,
 }
 
 #[derive(Debug, Args)]
