@@ -7,6 +7,8 @@
 mod kubectl;
 mod process;
 mod realkube;
+mod templates;
+mod up;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 pub use kubectl::Kubectl;
 pub use process::{Process, tombolo};
 pub use realkube::ControlPlane;
+pub use templates::{Templates, plain_http};
+pub use up::Up;
 
 /// Where the things under test are.
 #[derive(Debug, Clone)]
@@ -48,6 +52,16 @@ impl Bench {
     /// A kubectl with a kubeconfig.
     pub fn kubectl(&self, kubeconfig: impl Into<PathBuf>) -> Kubectl {
         Kubectl::new(self.realkube.join("bin/kubectl"), kubeconfig.into())
+    }
+}
+
+/// Checks that a text has some words in it.
+///
+/// # Panics
+/// When one is missing, with the text.
+pub fn contains(text: &str, wanted: &[&str]) {
+    for word in wanted {
+        assert!(text.contains(word), "{word:?} is missing in:\n{text}");
     }
 }
 

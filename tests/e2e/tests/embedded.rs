@@ -1,91 +1,16 @@
 //! `tombolo up` driven by an unmodified kubectl: the demo, the verbs that people use, a second start.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Bench, Kubectl, Process, tombolo, wait_for};
-
-/// A running `tombolo up --demo`.
-struct Up {
-    bench: Bench,
-    folder: tempfile::TempDir,
-    process: Process,
-}
-
-impl Up {
-    fn start(bench: &Bench) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let process = Self::launch(bench, folder.path());
-        let up = Self {
-            bench: bench.clone(),
-            folder,
-            process,
-        };
-        up.wait_until_it_runs();
-        up
-    }
-
-    fn launch(bench: &Bench, folder: &Path) -> Process {
-        let mut command = tombolo(bench, &["up", "--demo", "--listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(folder.join("data"));
-        Process::start("up", &mut command, folder)
-    }
-
-    fn wait_until_it_runs(&self) {
-        wait_for("nginx runs everywhere", Duration::from_secs(60), || {
-            let output = self.process.output();
-            if output.contains("nginx runs in all of them") {
-                Ok(())
-            } else {
-                Err(output)
-            }
-        });
-    }
-
-    fn data(&self) -> std::path::PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn kubectl(&self) -> Kubectl {
-        self.bench.kubectl(self.data().join("kubeconfig"))
-    }
-
-    /// Runs our own command line against it.
-    fn ours(&self, line: &[&str]) -> String {
-        let output = tombolo(&self.bench, line)
-            .arg("--data-dir")
-            .arg(self.data())
-            .output()
-            .expect("it starts");
-        assert!(
-            output.status.success(),
-            "{line:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// A kubectl that reaches a member through the hub.
-    fn member(&self, name: &str) -> Kubectl {
-        let path = self.folder.path().join(format!("{name}.kubeconfig"));
-        std::fs::write(&path, self.ours(&["kubeconfig", name])).expect("a kubeconfig can be written");
-        self.bench.kubectl(path)
-    }
-}
-
-fn contains(text: &str, wanted: &[&str]) {
-    for word in wanted {
-        assert!(text.contains(word), "{word:?} is missing in:\n{text}");
-    }
-}
+use e2e::{Bench, Kubectl, Up, contains, wait_for};
 
 #[test]
 fn kubectl_works_on_the_embedded_control_plane() {
     let Some(bench) = Bench::find("kubectl_works_on_the_embedded_control_plane") else {
         return;
     };
-    let up = Up::start(&bench);
+    let up = Up::start(&bench, &["--demo"]);
     let kubectl = up.kubectl();
     reads(&kubectl);
     writes(&kubectl, &up);
@@ -130,6 +55,12 @@ fn reads(kubectl: &Kubectl) {
     contains(
         &kubectl.run("explain deployment.spec.strategy"),
         &["rollingUpdate"],
+    );
+    let described = kubectl.run("explain pod.spec.containers.image");
+    assert!(!described.contains("<empty>"), "{described}");
+    contains(
+        &kubectl.run("explain pod.spec --output=plaintext-openapiv2"),
+        &["containers"],
     );
     contains(
         &kubectl.run("explain subscription.spec"),
@@ -305,6 +236,11 @@ fn oddities(kubectl: &Kubectl) {
             .expect_err("there is no such field"),
         &["patch:", "/none"],
     );
+    let mut watch = kubectl.start("-n odd get deployments -w --no-headers --request-timeout=20s");
+    contains(&watch.line(), &["web", "0/2"]);
+    kubectl.run("-n odd scale deployment web --replicas=1");
+    contains(&watch.line(), &["web", "0/1"]);
+    drop(watch);
     kubectl.run("-n odd autoscale deployment web --max=3");
     contains(
         &kubectl.run("get --raw /apis/autoscaling/v1/namespaces/odd/horizontalpodautoscalers/web"),
@@ -333,7 +269,6 @@ fn pods_and_rollouts(member: &Kubectl, pod: &str) {
             format!("-n web exec {pod} -c none -- hostname"),
             "not valid for pod",
         ),
-        (format!("-n web port-forward {pod} 1:80"), "has no portforward"),
     ] {
         contains(&member.try_run(&line).expect_err("it cannot"), &[complaint]);
     }
@@ -354,7 +289,7 @@ fn templates_members_and_a_second_start() {
     let Some(bench) = Bench::find("templates_members_and_a_second_start") else {
         return;
     };
-    let mut up = Up::start(&bench);
+    let mut up = Up::start(&bench, &["--demo"]);
 
     contains(&up.ours(&["get", "deploy"]), &["NAMESPACE", "nginx"]);
     contains(&up.ours(&["clusters"]), &["member-3", "3/3"]);
@@ -415,11 +350,7 @@ fn restarts(up: &mut Up) {
     let before = up
         .kubectl()
         .run("get mcls,base,desc -A -o jsonpath={.items[*].metadata.uid}");
-    up.process
-        .stop(Duration::from_secs(10))
-        .expect("it ends within ten seconds");
-    up.process = Up::launch(&up.bench, up.folder.path());
-    up.wait_until_it_runs();
+    up.restart();
     let output = up.process.output();
     contains(&output, &["(0 objects made, 0 changed)"]);
     let kubectl = up.kubectl();

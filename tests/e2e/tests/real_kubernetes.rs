@@ -1,9 +1,11 @@
 //! The same binary on real Kubernetes: a parent, two children behind tunnels, one Subscription.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::{Bench, ControlPlane, Kubectl, Process, tombolo, wait_for};
+use e2e::{Bench, ControlPlane, Kubectl, Process, plain_http, tombolo, wait_for};
 
 const HUB_PORT: u16 = 17_160;
 
@@ -234,9 +236,44 @@ fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
         });
         let path = folder.join(format!("{name}-through-hub.kubeconfig"));
         std::fs::write(&path, kubeconfig).expect("a kubeconfig can be written");
-        let listing = bench.kubectl(&path).run("get deployments -A");
+        let kubectl = bench.kubectl(&path);
+        let listing = kubectl.run("get deployments -A");
         assert!(listing.contains("nginx"), "{listing}");
+        // Nothing runs behind the pods: the child's own words arrive, also in answer to an upgrade.
+        for line in [
+            "-n web logs deployment/nginx",
+            "-n web exec deployment/nginx -- true",
+        ] {
+            let complaint = kubectl.try_run(line).expect_err("there is no kubelet");
+            assert!(
+                !complaint.contains("cluster "),
+                "not the hub's words: {complaint}"
+            );
+        }
+        let (_proxy, address) = plain_http(bench, &path, folder);
+        watch_on_a_web_socket(address);
     }
+}
+
+/// A real API server watches over WebSocket too: a connection that is upgraded all the way through parent, hub and
+/// tunnel.
+fn watch_on_a_web_socket(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).expect("kubectl serves");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a timeout can be set");
+    let head = "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+                Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("an open connection");
+    let (mut seen, mut part) = (Vec::new(), [0; 4_096]);
+    let mut text = String::new();
+    while !(text.contains("\"ADDED\"") && text.contains("kube-system")) {
+        let read = stream.read(&mut part).expect("events come");
+        assert!(read > 0, "the connection ended: {text}");
+        seen.extend_from_slice(&part[..read]);
+        text = String::from_utf8_lossy(&seen).into_owned();
+    }
+    assert!(text.starts_with("HTTP/1.1 101"), "{text}");
 }
 
 fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
