@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::Uri;
 use serde_json::json;
 
+use crate::peers::PeerAddress;
 use crate::proxy::{Credentials, Target};
 
 /// A URL below `sockets/{id}`: whatever is asked, an accepted place is a host and port without anything else in it.
@@ -39,5 +40,13 @@ pub fn fuzz_extra(bytes: &[u8]) {
                 "host" | "content-length" | "transfer-encoding" | "connection"
             ));
         }
+    }
+}
+
+/// What a Lease says of a hub: what is taken can be said again.
+pub fn fuzz_peer(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(peer) = PeerAddress::parse(&text) {
+        assert_eq!(PeerAddress::parse(&peer.holder()), Ok(peer));
     }
 }

@@ -90,7 +90,7 @@ impl PeerAddress {
         })
     }
 
-    fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         let Self { id, host, port } = self;
         json!({"identity": id, "id": id, "host": host, "port": port}).to_string()
     }

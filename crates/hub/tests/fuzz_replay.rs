@@ -21,3 +21,12 @@ fn extras() {
         hub::fuzz::fuzz_extra,
     );
 }
+
+#[test]
+fn peers() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/peer"),
+        ROUNDS,
+        hub::fuzz::fuzz_peer,
+    );
+}

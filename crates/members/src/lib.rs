@@ -13,6 +13,7 @@ mod commands;
 mod daemonsets;
 mod deployments;
 mod exec;
+pub mod fuzz;
 mod jobs;
 mod kubelet;
 mod nodes;

@@ -37,6 +37,8 @@ struct Connection {
     head: Option<Vec<u8>>,
 }
 
+/// What pairs two streams may have this many bytes; clients count.
+const MAX_REQUEST_ID: usize = 64;
 /// A request's head may have this many bytes.
 const MAX_HEAD: usize = 16 << 10;
 const METHODS: [&[u8]; 7] = [
@@ -60,12 +62,16 @@ impl Forward {
     }
 
     fn open(&mut self, stream: u32, headers: &StreamHeaders, session: &mut Session) {
-        let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
-        if self.connections.len() + self.errors.len() >= MAX_STREAMS {
+        let header = |name: &str| headers.get(name).map(String::as_str).unwrap_or_default();
+        let (port, request) = (header("port").parse::<u16>(), header("requestid").to_owned());
+        let full = self.connections.len() + self.errors.len() >= MAX_STREAMS;
+        let Ok(port) = port.map(|port| port.to_string()) else {
+            return session.refuse(stream);
+        };
+        if full || request.len() > MAX_REQUEST_ID {
             return session.refuse(stream);
         }
-        let (port, request) = (header("port"), header("requestid"));
-        match header("streamtype").as_str() {
+        match header("streamtype") {
             "error" => {
                 session.accept(stream);
                 self.errors.insert(request, stream);
