@@ -120,6 +120,8 @@ fn scheduler() -> Vec<Value> {
             rule(&[APPS], &["subscriptions", "feedinventories"], READ),
             rule(&[APPS], &["subscriptions/status"], &["get", "update", "patch"]),
             rule(&[CLUSTERS], &["managedclusters"], READ),
+            // Predictors are asked through the tunnels.
+            rule(&[PROXIES], &["sockets/proxy"], &["create"]),
             events(),
         ],
     )]
@@ -215,7 +217,11 @@ fn hub() -> Vec<Value> {
         role(
             "clusternet-hub-state",
             SYSTEM_NAMESPACE,
-            vec![rule(&[""], &["secrets"], &["get", "create", "update", "patch"])],
+            vec![
+                rule(&[""], &["secrets"], &["get", "create", "update", "patch"]),
+                // Its own Lease among those of several hubs, and those that ended without a word.
+                rule(&["coordination.k8s.io"], &["leases"], &["delete"]),
+            ],
         ),
         binding(
             "clusternet-hub-state",
@@ -240,7 +246,8 @@ fn proxy_users(options: &ParentOptions) -> Vec<Value> {
     const DOOR: &str = "clusternet:system:socketsproxy";
     const DISGUISE: &str = "clusternet:system:socketsproxy-impersonator";
     let verbs = &["create", "delete", "get", "list", "patch", "update", "watch"];
-    let mut callers = vec![account_subject(HUB_PROXY)];
+    // The controllers push through it.
+    let mut callers = vec![account_subject(HUB_PROXY), account_subject(CONTROLLERS)];
     if options.compat_anonymous_proxy {
         callers.extend(["system:unauthenticated", "system:authenticated"].map(group_subject));
     }
@@ -322,8 +329,13 @@ fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
             },
         })
     };
+    let mut hub = deployment(HUB, json!(["hub", "--secure-port", hub_port.to_string()]));
+    // So that it can be scaled: each hub says where the others reach it.
+    hub["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{
+        "name": "TOMBOLO_PEER_ADVERTISE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+    }]);
     vec![
-        deployment(HUB, json!(["hub", "--secure-port", hub_port.to_string()])),
+        hub,
         deployment(SCHEDULER, json!(["scheduler", "--leader-elect=true"])),
         deployment(
             CONTROLLERS,
