@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::Message;
 use crate::backend::container;
 use crate::commands;
 use crate::streams::{Exec, Forward};
-use crate::upgrade::{self, Agreed, Pipe, WebSocket};
+use crate::upgrade::{self, Pipe, WebSocket};
 use crate::world::pod_ready;
 
 const STDIN: u8 = 0;
@@ -46,9 +46,9 @@ pub(crate) fn answer(
         _ => vec!["cat".to_owned()],
     };
     upgrade::switch(&mut request, agreed, move |pipe| async move {
-        match (agreed, pipe) {
-            (Agreed::WebSocket(_), Pipe::WebSocket(socket)) => Ok(converse(socket, &pod, &command).await?),
-            (_, pipe) => {
+        match pipe {
+            Pipe::WebSocket(socket) => Ok(converse(*socket, &pod, &command).await?),
+            Pipe::Raw(_) => {
                 let mut wanted = vec!["error"];
                 let streams = ["stdin", "stdout", "stderr"].into_iter();
                 // A terminal has one output.

@@ -320,7 +320,7 @@ mod tests {
                 Event::Data { stream, bytes } => format!("{stream} {}", String::from_utf8(bytes).unwrap()),
                 Event::Finished { stream } => format!("{stream} end"),
                 Event::Reset { stream } => format!("{stream} refused"),
-                other => panic!("{other:?}"),
+                other @ (Event::Opened { .. } | Event::GoneAway) => panic!("{other:?}"),
             })
             .collect()
         }

@@ -42,7 +42,7 @@ pub(crate) enum Agreed {
 /// An upgraded connection.
 pub(crate) enum Pipe {
     Raw(TokioIo<Upgraded>),
-    WebSocket(WebSocket),
+    WebSocket(Box<WebSocket>),
 }
 
 /// Why a conversation ended early.
@@ -125,7 +125,8 @@ where
                 let limits = WebSocketConfig::default()
                     .max_message_size(Some(1 << 20))
                     .max_frame_size(Some(1 << 20));
-                Pipe::WebSocket(WebSocketStream::from_raw_socket(io, Role::Server, Some(limits)).await)
+                let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(limits)).await;
+                Pipe::WebSocket(Box::new(socket))
             }
         };
         if let Err(error) = talk(pipe).await {

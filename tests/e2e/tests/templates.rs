@@ -259,6 +259,15 @@ fn pods_of_a_member_are_reached_through_the_hub() {
         &["simulated by tombolo"],
     );
     contains(&member.run("explain pod.spec.containers"), &["image"]);
+    // As kubectl did it before 1.31.
+    let output = Command::new(bench.realkube.join("bin/kubectl"))
+        .arg("--kubeconfig")
+        .arg(up.folder.path().join("member-1.kubeconfig"))
+        .args(["exec", &pod, "--", "echo", "by SPDY"])
+        .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
+        .output()
+        .expect("kubectl starts");
+    contains(&String::from_utf8_lossy(&output.stdout), &["by SPDY"]);
     forwards(&up, &bench, &pod);
     follows(&up, &bench, &pod);
 }

@@ -389,10 +389,11 @@ fn never_managed() -> FieldSet {
 
 /// The object with who manages its fields brought up to date, if that is kept at all.
 fn tracked_by_difference(call: &Call<'_>, current: &Value, object: Value) -> Value {
+    let api_version = meta::api_version(&object).to_owned();
     let writer = Writer {
         schema: schema(call, &object),
         manager: call.manager(),
-        api_version: &meta::api_version(&object).to_owned(),
+        api_version: &api_version,
         subresource: &call.info.subresource,
         reset: &never_managed(),
         now: call.now,
