@@ -12,6 +12,7 @@ mod frame;
 pub mod fuzz;
 mod inbox;
 mod limits;
+mod pulse;
 mod session;
 mod varint;
 

@@ -29,9 +29,10 @@ pub struct Limits {
     pub conn_outbox: usize,
     /// Bytes waiting to be sent in all streams before each may only hold 16 KiB. Default 32 MiB.
     pub session_outbox: usize,
-    /// How often this end pings. Default 5 s.
+    /// How often this end pings, and says so. Default 2 s.
     pub ping_every: Duration,
-    /// After this long without a sign of life the peer is dead. Default 15 s.
+    /// After this long without a sign of life a peer is dead that does not say how often it pings. Default 15 s. One
+    /// that says so is dead after two and a half times that, but not before it would be at this end's own pace: 5 s.
     pub dead_after: Duration,
 }
 
@@ -50,7 +51,7 @@ impl Default for Limits {
             session_inbox_hard: 64 * MIB,
             conn_outbox: 256 * KIB,
             session_outbox: 32 * MIB,
-            ping_every: Duration::from_secs(5),
+            ping_every: Duration::from_secs(2),
             dead_after: Duration::from_secs(15),
         }
     }

@@ -185,7 +185,7 @@ impl World {
             moved = true;
             let message = match message {
                 Outgoing::Frame(bytes) => Incoming::Binary(bytes),
-                Outgoing::Ping => Incoming::Ping,
+                Outgoing::Ping(payload) => Incoming::Ping(payload),
                 Outgoing::Close => panic!("nobody closes here"),
             };
             self.ends[1 - end].handle_message(message, self.now);

@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             };
             let message = match next {
                 Some(Outgoing::Frame(bytes)) => Message::Binary(bytes),
-                Some(Outgoing::Ping) => Message::Ping(bytes::Bytes::new()),
+                Some(Outgoing::Ping(payload)) => Message::Ping(payload),
                 Some(Outgoing::Close) => Message::Close(None),
                 None => return self.poll_flush(context),
             };
@@ -254,10 +254,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Poll::Ready(Some(Err(error))) => return self.failed(&error),
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => Incoming::Binary(bytes),
                 Poll::Ready(Some(Ok(Message::Text(_)))) => Incoming::Text,
-                Poll::Ready(Some(Ok(Message::Ping(_)))) => {
+                Poll::Ready(Some(Ok(Message::Ping(payload)))) => {
                     // The WebSocket layer has queued the pong; it leaves with the next flush.
                     self.unflushed = true;
-                    Incoming::Ping
+                    Incoming::Ping(payload)
                 }
                 Poll::Ready(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => Incoming::Pong,
                 Poll::Ready(Some(Ok(Message::Close(_)))) => Incoming::Close,

@@ -17,6 +17,7 @@ pub use self::types::{
     CloseReason, Config, DialError, Event, Incoming, Outgoing, Read, Role, SessionEnd, Stats, Write,
 };
 use crate::frame::{ConnId, Frame, Kind, MAX_TEXT};
+use crate::pulse;
 
 /// Answers to Data for unknown streams that may wait to be sent; more are dropped (the peer's next Data asks again).
 const MAX_UNKNOWN: usize = 1_024;
@@ -47,6 +48,8 @@ pub struct Session {
     ping_due: bool,
     next_ping: Duration,
     last_heard: Duration,
+    /// How long the peer may be silent.
+    patience: Duration,
     ended: Option<SessionEnd>,
     close_due: bool,
     stats: Stats,
@@ -66,9 +69,11 @@ impl Session {
             inbox_bytes: 0,
             outbox_bytes: 0,
             pressure: false,
-            ping_due: false,
+            // At once, because it says how soon this end is to be missed.
+            ping_due: true,
             next_ping: now + config.limits.ping_every,
             last_heard: now,
+            patience: config.limits.dead_after,
             ended: None,
             close_due: false,
             stats: Stats::default(),
@@ -84,9 +89,20 @@ impl Session {
         self.last_heard = now;
         match message {
             Incoming::Binary(bytes) => self.handle_frame(bytes),
-            Incoming::Ping | Incoming::Pong => {}
+            Incoming::Ping(payload) => self.handle_promise(&payload),
+            Incoming::Pong => {}
             Incoming::Text => self.end(SessionEnd::Protocol("a message is not binary")),
             Incoming::Close => self.end(SessionEnd::PeerClosed),
+        }
+    }
+
+    /// A peer that says how often it pings is missed sooner; how soon, it does not decide alone.
+    fn handle_promise(&mut self, payload: &[u8]) {
+        if let Some(every) = pulse::promised(payload) {
+            let limits = &self.config.limits;
+            self.patience = pulse::patience(every)
+                .max(pulse::patience(limits.ping_every))
+                .min(limits.dead_after);
         }
     }
 
@@ -100,15 +116,14 @@ impl Session {
         if self.ended.is_some() {
             return;
         }
-        let limits = &self.config.limits;
-        if now >= self.last_heard + limits.dead_after {
+        if now >= self.last_heard + self.patience {
             let silent_for = now.saturating_sub(self.last_heard);
             self.end(SessionEnd::PeerSilent { silent_for });
             return;
         }
         if now >= self.next_ping {
             self.ping_due = true;
-            self.next_ping = now + limits.ping_every;
+            self.next_ping = now + self.config.limits.ping_every;
         }
         let stuck: Vec<ConnId> = self
             .conns
@@ -125,10 +140,7 @@ impl Session {
     pub fn poll_timeout(&self) -> Option<Duration> {
         match self.ended {
             Some(_) => None,
-            None => Some(
-                self.next_ping
-                    .min(self.last_heard + self.config.limits.dead_after),
-            ),
+            None => Some(self.next_ping.min(self.last_heard + self.patience)),
         }
     }
 
@@ -143,7 +155,7 @@ impl Session {
             return std::mem::take(&mut self.close_due).then_some(Outgoing::Close);
         }
         if std::mem::take(&mut self.ping_due) {
-            return Some(Outgoing::Ping);
+            return Some(Outgoing::Ping(pulse::promise(self.config.limits.ping_every)));
         }
         if let Some(mut frame) = self.control.pop_front() {
             frame.id = self.frame_id();

@@ -22,8 +22,11 @@ fn config(role: Role) -> Config {
     }
 }
 
+/// A session that has sent its first ping.
 fn session(role: Role) -> Session {
-    Session::new(config(role), START)
+    let mut session = Session::new(config(role), START);
+    assert_eq!(sent(&mut session), ["ping"]);
+    session
 }
 
 fn receive(session: &mut Session, conn: i64, kind: Kind) {
@@ -51,7 +54,7 @@ fn data(session: &mut Session, conn: i64, size: usize) {
 fn sent(session: &mut Session) -> Vec<String> {
     std::iter::from_fn(|| session.poll_transmit())
         .map(|message| match message {
-            Outgoing::Ping => "ping".to_owned(),
+            Outgoing::Ping(_) => "ping".to_owned(),
             Outgoing::Close => "close".to_owned(),
             Outgoing::Frame(bytes) => {
                 let frame = Frame::decode(bytes).unwrap();
@@ -299,16 +302,17 @@ fn pings_and_notices_a_dead_peer() {
     let conn = hub.dial("tcp", "a:1").unwrap();
     sent(&mut hub);
     hub.read(conn, 1);
-    assert_eq!(hub.poll_timeout(), Some(seconds(5)));
-    hub.handle_timeout(seconds(5));
+    assert_eq!(hub.poll_timeout(), Some(seconds(2)));
+    hub.handle_timeout(seconds(2));
     assert_eq!(sent(&mut hub), ["ping"]);
-    hub.handle_message(Incoming::Pong, seconds(6));
-    for at in [10, 15, 20] {
+    hub.handle_message(Incoming::Pong, seconds(3));
+    for at in [4, 6, 8, 10, 12, 14, 16] {
         hub.handle_timeout(seconds(at));
         assert_eq!(sent(&mut hub), ["ping"]);
     }
-    assert_eq!(hub.poll_timeout(), Some(seconds(21)));
-    hub.handle_timeout(seconds(21));
+    hub.handle_timeout(seconds(17));
+    assert_eq!(hub.poll_timeout(), Some(seconds(18)));
+    hub.handle_timeout(seconds(18));
     let end = SessionEnd::PeerSilent {
         silent_for: seconds(15),
     };
@@ -319,6 +323,32 @@ fn pings_and_notices_a_dead_peer() {
     assert_eq!(hub.read(conn, 1), Read::Closed(CloseReason::Session(end)));
     assert_eq!(hub.poll_timeout(), None);
     assert_eq!(sent(&mut hub), ["close"]);
+}
+
+#[test]
+fn how_soon_a_silent_peer_is_dead_depends_on_what_it_promised() {
+    let cases: [(&[u8], u64); 7] = [
+        (b"", 15_000),
+        (b"every-ms=2000", 5_000),
+        (b"every-ms=4000", 10_000),
+        (b"every-ms=1", 5_000),
+        (b"every-ms=0", 5_000),
+        (b"every-ms=4294967295", 15_000),
+        (b"anything else", 15_000),
+    ];
+    for (payload, expected) in cases {
+        for role in [Role::Hub, Role::Agent] {
+            let mut session = session(role);
+            session.handle_message(Incoming::Ping(Bytes::from_static(payload)), START);
+            let mut now = START;
+            while session.ended().is_none() {
+                now = session.poll_timeout().unwrap();
+                session.handle_timeout(now);
+            }
+            let payload = String::from_utf8_lossy(payload);
+            assert_eq!(now, Duration::from_millis(expected), "{role:?} {payload:?}");
+        }
+    }
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub enum Incoming {
     Binary(Bytes),
     /// A text message; ends the session.
     Text,
-    /// A ping (the shell's WebSocket layer answers it).
-    Ping,
+    /// A ping with its payload (the shell's WebSocket layer answers it).
+    Ping(Bytes),
     /// A pong.
     Pong,
     /// A close message, or the socket's end.
@@ -51,8 +51,8 @@ pub enum Incoming {
 pub enum Outgoing {
     /// A binary message.
     Frame(Bytes),
-    /// A ping.
-    Ping,
+    /// A ping with its payload.
+    Ping(Bytes),
     /// A close message; nothing follows.
     Close,
 }

@@ -100,12 +100,18 @@ func download(conn net.Conn, size int) error {
 }
 
 func upload(conn net.Conn, size int) error {
-	if _, err := conn.Write(append([]byte("u"), make([]byte, size)...)); err != nil {
+	// In pieces, as proxies copy: one write is one frame, and a frame of 16 MiB is more than a peer of ours takes.
+	pieces := io.MultiReader(bytes.NewReader([]byte("u")), io.LimitReader(zeros{}, int64(size)))
+	if _, err := io.Copy(conn, pieces); err != nil {
 		return err
 	}
 	_, err := io.ReadFull(conn, make([]byte, 1))
 	return err
 }
+
+type zeros struct{}
+
+func (zeros) Read(into []byte) (int, error) { return len(into), nil }
 
 func connect(url string) {
 	err := remotedialer.ClientConnect(context.Background(), url, http.Header{"Authorization": {"Bearer t"}}, nil,
