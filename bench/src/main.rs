@@ -4,6 +4,7 @@
 //! What the null server reaches is what the client and TLS leave: nothing measured here can be faster.
 
 mod client;
+mod demo;
 mod null;
 mod phases;
 mod report;
@@ -70,6 +71,11 @@ async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
         phases::run(&server, &mut report)
             .await
             .with_context(|| format!("measuring {kind:?}"))?;
+    }
+    if kinds.contains(&servers::Kind::Tombolo) {
+        demo::run(&scratch, &mut report)
+            .await
+            .context("measuring the demo")?;
     }
     report.print();
     Ok(())

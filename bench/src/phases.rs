@@ -25,7 +25,7 @@ const PHASE: Duration = Duration::from_secs(6);
 /// …or after this many requests, which bounds what is stored meanwhile.
 const PHASE_REQUESTS: usize = 60_000;
 /// Memory is read after this long without requests: what was needed for the last ones is not what lies there.
-const REST: Duration = Duration::from_secs(3);
+pub(crate) const REST: Duration = Duration::from_secs(3);
 const WATCHERS: usize = 1_000;
 const WATCHED_CREATES: usize = 1_000;
 /// When waiting for the watchers' events ends.

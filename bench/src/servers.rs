@@ -1,4 +1,4 @@
-//! The three servers under load, each a process of its own.
+//! The three servers under load, and the processes that they consist of.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,11 +32,62 @@ pub(crate) struct Server {
     pub(crate) target: Target,
     /// From the start of the (first) process to the first successful answer of `/readyz`.
     pub(crate) start_to_ready: Duration,
-    processes: Vec<Child>,
+    processes: Vec<Process>,
     realkube: PathBuf,
 }
 
 const KUBERNETES_PORT: u16 = 17_200;
+/// Where a process says what it says, in the folder given at its start.
+pub(crate) const LOG: &str = "servers.log";
+
+/// The program under test: it is built into the same folder as this one.
+pub(crate) fn tombolo() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("tombolo"))
+}
+
+/// A process that ends with its handle.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// What it says is appended to [`LOG`] in the folder.
+    pub(crate) fn start(command: &mut Command, folder: &Path) -> anyhow::Result<Self> {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join(LOG))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn();
+        child
+            .map(Self)
+            .with_context(|| format!("cannot start {command:?}"))
+    }
+
+    /// `VmRSS`: what is resident now; `VmHWM`: what was at most.
+    pub(crate) fn memory_kib(&self, line: &str) -> anyhow::Result<f64> {
+        memory_kib(self.0.id(), line)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn memory_kib(pid: u32, line: &str) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let value = status
+        .lines()
+        .find_map(|found| found.strip_prefix(line)?.strip_prefix(':'))
+        .and_then(|value| value.split_whitespace().next())
+        .with_context(|| format!("process {pid} has no {line}"))?;
+    Ok(value.parse()?)
+}
 
 impl Server {
     pub(crate) async fn start(kind: Kind, realkube: &Path, scratch: &Path) -> anyhow::Result<Self> {
@@ -48,16 +99,15 @@ impl Server {
             Kind::Null => {
                 let kubeconfig = scratch.join("null/kubeconfig");
                 let program = std::env::current_exe()?;
-                let child = spawn(
+                let process = Process::start(
                     Command::new(program).arg("null-server").arg(scratch.join("null")),
                     scratch,
                 )?;
-                (vec![child], kubeconfig)
+                (vec![process], kubeconfig)
             }
             Kind::Tombolo => {
                 let data = scratch.join("tombolo");
-                let program = std::env::current_exe()?.with_file_name("tombolo");
-                let mut command = Command::new(program);
+                let mut command = Command::new(tombolo()?);
                 command
                     .args([
                         "up",
@@ -68,7 +118,8 @@ impl Server {
                         "--data-dir",
                     ])
                     .arg(&data);
-                (vec![spawn(&mut command, scratch)?], data.join("kubeconfig"))
+                let process = Process::start(&mut command, scratch)?;
+                (vec![process], data.join("kubeconfig"))
             }
             Kind::Kubernetes => {
                 script(realkube, "up")?;
@@ -89,25 +140,15 @@ impl Server {
 
     /// Resident memory of its processes.
     pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
-        let mut pids: Vec<u32> = self.processes.iter().map(Child::id).collect();
+        let mut sum_kib = 0.0;
+        for process in &self.processes {
+            sum_kib += process.memory_kib("VmRSS")?;
+        }
         if self.kind == Kind::Kubernetes {
             for part in ["etcd", "api"] {
                 let path = self.realkube.join(format!("cp/bench/{part}.pid"));
-                pids.push(std::fs::read_to_string(path)?.trim().parse()?);
+                sum_kib += memory_kib(std::fs::read_to_string(path)?.trim().parse()?, "VmRSS")?;
             }
-        }
-        let mut sum_kib = 0.0;
-        for pid in pids {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-            let line = status
-                .lines()
-                .find(|line| line.starts_with("VmRSS:"))
-                .context("no VmRSS")?;
-            sum_kib += line
-                .split_whitespace()
-                .nth(1)
-                .context("no number")?
-                .parse::<f64>()?;
         }
         Ok(sum_kib / 1_024.0)
     }
@@ -115,29 +156,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for child in &mut self.processes {
-            // It may have ended by itself.
-            child.kill().ok();
-            child.wait().ok();
-        }
         if self.kind == Kind::Kubernetes {
             // The next run begins with the same.
             script(&self.realkube, "down").ok();
         }
     }
-}
-
-fn spawn(command: &mut Command, scratch: &Path) -> anyhow::Result<Child> {
-    let log = std::fs::File::options()
-        .create(true)
-        .append(true)
-        .open(scratch.join("servers.log"))?;
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn();
-    child.with_context(|| format!("cannot start {command:?}"))
 }
 
 fn script(realkube: &Path, verb: &str) -> anyhow::Result<()> {
