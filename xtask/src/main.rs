@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod codegen;
 mod doctor;
+mod lints;
 mod realkube;
 mod shell;
 mod test;
@@ -17,7 +18,8 @@ const USAGE: &str = "cargo xtask COMMAND
   check             formatting, lints, fast tests, house rules, docs: the inner loop
   test              everything: check, the demo, real Kubernetes, the small simulation with fresh seeds
   bench [NAME]      measures against etcd + kube-apiserver and a null server in one run
-  codegen [NAME]    derives tables from ../shared and from Go modules, the CRDs and the command line's page
+  codegen [NAME]    derives tables from ../shared and from Go modules, the CRDs, the command line's page and the
+                    lints of crates that decide
   tidy              the house rules alone
   realkube DIR      builds the pinned Kubernetes binaries into DIR/bin
 ";

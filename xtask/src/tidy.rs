@@ -1,13 +1,13 @@
 //! The house rules that no compiler checks: layers, sizes, words, licences, sources, duplicates.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::shell;
+use crate::{lints, shell};
 
 /// Crates of these layers decide: they cannot do I/O because nothing in their graph can.
 const PURE_LAYERS: u64 = 2;
@@ -62,17 +62,11 @@ const DUPLICATES: [(&str, &str); 3] = [
 const MOST_LINES: usize = 1_000;
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let metadata = shell::output(&mut shell::cargo(&[
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-    ]))?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
-    let graph = Graph::new(&metadata)?;
+    let graph = Graph::read()?;
     let mut problems = Vec::new();
     problems.extend(graph.layer_problems());
     problems.extend(graph.purity_problems());
+    problems.extend(graph.lint_problems()?);
     problems.extend(graph.third_party_problems(&built()?));
     problems.extend(file_problems()?);
     problems.extend(map_problems(&graph)?);
@@ -83,6 +77,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
         bail!("{} house rules are broken", problems.len());
     }
     Ok(())
+}
+
+/// The folders of the crates that decide.
+pub(crate) fn pure_crates() -> anyhow::Result<Vec<PathBuf>> {
+    let graph = Graph::read()?;
+    Ok(graph.pure().map(Package::folder).collect())
 }
 
 /// `NAME VERSION` of every package that is built on some platform. `cargo metadata` also lists what a weak feature
@@ -118,6 +118,15 @@ struct Package {
     needs: Vec<String>,
 }
 
+impl Package {
+    fn folder(&self) -> PathBuf {
+        Path::new(&self.manifest)
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default()
+    }
+}
+
 struct Graph {
     packages: BTreeMap<String, Package>,
     ours: BTreeSet<String>,
@@ -128,6 +137,16 @@ fn text(value: &Value) -> String {
 }
 
 impl Graph {
+    fn read() -> anyhow::Result<Self> {
+        let metadata = shell::output(&mut shell::cargo(&[
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+        ]))?;
+        Self::new(&serde_json::from_str(&metadata)?)
+    }
+
     fn new(metadata: &Value) -> anyhow::Result<Self> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut packages = BTreeMap::new();
@@ -207,6 +226,22 @@ impl Graph {
             }
         }
         seen
+    }
+
+    /// Our crates that decide.
+    fn pure(&self) -> impl Iterator<Item = &Package> {
+        self.ours
+            .iter()
+            .map(|id| &self.packages[id])
+            .filter(|package| package.layer.is_some_and(|layer| layer <= PURE_LAYERS))
+    }
+
+    fn lint_problems(&self) -> anyhow::Result<Vec<String>> {
+        let wanted = lints::text()?;
+        Ok(self
+            .pure()
+            .filter_map(|package| lints::problem(&package.folder(), &wanted))
+            .collect())
     }
 
     fn purity_problems(&self) -> Vec<String> {
@@ -337,9 +372,8 @@ fn map_problems(graph: &Graph) -> anyhow::Result<Vec<String>> {
         .iter()
         .map(|id| &graph.packages[id])
         .filter(|package| {
-            let folder = Path::new(&package.manifest).parent().and_then(Path::file_name);
             let named = format!("`{}`", package.name);
-            folder.is_some() && !map.contains(&named)
+            !map.contains(&named)
         })
         .map(|package| format!("ARCHITECTURE.md has no word on `{}`", package.name))
         .collect())

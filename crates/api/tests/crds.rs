@@ -1,5 +1,10 @@
 //! Our definitions against the facts of those that they must be compatible with.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the facts are files, and written when a variable asks for it"
+)]
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;

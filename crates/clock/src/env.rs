@@ -96,6 +96,10 @@ impl Clock for SystemClock {
 pub struct OsRandom;
 
 impl Random for OsRandom {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that asks the system"
+    )]
     fn fill(&self, buffer: &mut [u8]) {
         getrandom::fill(buffer).expect("the operating system has randomness");
     }

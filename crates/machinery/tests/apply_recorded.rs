@@ -2,6 +2,8 @@
 //! three managers, recorded from k8s.io/apimachinery v0.34.0 (`tests/data/apply.jsonl`, one sequence a line; times are
 //! left out). `APPLY_RECORDING` may name a larger file.
 
+#![expect(clippy::disallowed_methods, reason = "a larger recording is a file")]
+
 use jiff::Timestamp;
 use machinery::managed::{FieldSet, Writer, apply, update};
 use machinery::schema::Schema;

@@ -2,6 +2,8 @@
 //! k8s.io/apimachinery and apiextensions-apiserver v0.34.0 (`tests/data/*.jsonl`, one case a line). `RECORDINGS` may name a folder with larger
 //! recordings of the same names.
 
+#![expect(clippy::disallowed_methods, reason = "larger recordings are files")]
+
 use machinery::patch::{json_merge_diff, json_patch, merge_patch, strategic_diff, strategic_merge};
 use machinery::quantity::Quantity;
 use machinery::schema::Schema;

@@ -39,6 +39,7 @@ const PIECES: [&[u8]; 28] = [
 ///
 /// # Panics
 /// When the corpus is missing or empty, or when the body panics.
+#[expect(clippy::disallowed_methods, reason = "a corpus is a folder of files")]
 pub fn replay(folder: impl AsRef<Path>, rounds: usize, body: fn(&[u8])) {
     let folder = folder.as_ref();
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

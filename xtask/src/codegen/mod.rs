@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::shell;
+use crate::{lints, shell};
 
 /// A table: its name on the command line, where it goes, and what makes it.
 struct Table {
@@ -38,15 +38,22 @@ const TABLES: [Table; 3] = [
 /// Pages and tables that a crate's own test writes when it is asked to: name, variable, package.
 const BY_TEST: [(&str, &str, &str); 2] = [("crds", "UPDATE_FACTS", "api"), ("cli", "UPDATE_DOCS", "tombolo")];
 
+/// Names the `clippy.toml` of the crates that decide.
+const LINTS: &str = "lints";
+
 /// Writes one table, or all of them.
 pub(crate) fn run(which: Option<&str>) -> anyhow::Result<()> {
     let names = TABLES
         .iter()
         .map(|table| table.name)
-        .chain(BY_TEST.iter().map(|(name, _, _)| *name));
+        .chain(BY_TEST.iter().map(|(name, _, _)| *name))
+        .chain([LINTS]);
     let known: Vec<&str> = names.collect();
     if let Some(name) = which.filter(|name| !known.contains(name)) {
         bail!("no table is named {name:?}; there are: {}", known.join(", "));
+    }
+    if which.is_none_or(|wanted| wanted == LINTS) {
+        lints::write()?;
     }
     for (_, variable, package) in BY_TEST
         .iter()

@@ -1,5 +1,11 @@
 //! The operating system's disk: one private directory, held by one process at a time.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the one place that touches files"
+)]
+
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
