@@ -65,7 +65,7 @@ pub fn plain_http(bench: &Bench, kubeconfig: &Path, folder: &Path) -> (Process, 
     command
         .arg("--kubeconfig")
         .arg(kubeconfig)
-        .args(["proxy", "--port=0"]);
+        .args(["proxy", "--port=0", "--append-server-path"]);
     let proxy = Process::start("proxy", &mut command, folder);
     let address = wait_for("kubectl proxy serves", Duration::from_secs(20), || {
         let output = proxy.output();

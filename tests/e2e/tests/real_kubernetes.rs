@@ -8,6 +8,8 @@ use std::time::Duration;
 use e2e::{Bench, ControlPlane, Kubectl, Process, plain_http, tombolo, wait_for};
 
 const HUB_PORT: u16 = 17_160;
+/// Of a second hub, to which no agent connects.
+const OTHER_HUB_PORT: u16 = 17_162;
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -66,6 +68,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
 
     distribute(&bench, &parent, &admin, &children);
     reach_through_the_hub(&bench, &parent, folder.path());
+    reach_through_another_hub(&bench, &parent, folder.path());
     withdraw(&admin, &children);
     drop(agents);
     leave(&bench, &parent, &children[0]);
@@ -100,12 +103,21 @@ fn prepare_parent(bench: &Bench, admin: &Kubectl) {
 }
 
 fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Process> {
-    let port = HUB_PORT.to_string();
+    let (port, peer_port) = (HUB_PORT.to_string(), (HUB_PORT + 1).to_string());
     [
         (
             "hub",
             "clusternet-hub",
-            vec!["--secure-port", port.as_str(), "--bind-address", "127.0.0.1"],
+            vec![
+                "--secure-port",
+                port.as_str(),
+                "--bind-address",
+                "127.0.0.1",
+                "--peer-advertise-address",
+                "127.0.0.1",
+                "--peer-port",
+                peer_port.as_str(),
+            ],
         ),
         ("scheduler", "clusternet-scheduler", vec!["--leader-elect=true"]),
         (
@@ -255,6 +267,53 @@ fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
     }
 }
 
+/// A hub without tunnels asks the one that has them.
+fn reach_through_another_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
+    let admin = parent.kubectl();
+    let kubeconfig = parent.service_account_kubeconfig("clusternet-system", "clusternet-hub", folder);
+    let (port, peer_port) = (OTHER_HUB_PORT.to_string(), (OTHER_HUB_PORT + 1).to_string());
+    let mut command = tombolo(
+        bench,
+        &["hub", "--bind-address", "127.0.0.1", "--secure-port", &port],
+    );
+    command
+        .args(["--peer-advertise-address", "127.0.0.1", "--peer-port", &peer_port])
+        .arg("--kubeconfig")
+        .arg(kubeconfig);
+    let mut other = Process::start("other-hub", &mut command, folder);
+    let token = admin.run("-n clusternet-system create token clusternet-hub-proxy");
+    let id = admin.run("get mcls -A -o jsonpath={.items[0].spec.clusterId}");
+    let line = format!(
+        "--server https://127.0.0.1:{port} --insecure-skip-tls-verify --token {} get --raw \
+         /apis/proxies.clusternet.io/v1alpha1/sockets/{id}/proxy/direct/version",
+        token.trim()
+    );
+    // Without the administrator's own certificate, which the hub does not know.
+    let nobody = folder.join("nobody.kubeconfig");
+    std::fs::write(&nobody, "apiVersion: v1\nkind: Config\n").expect("a kubeconfig can be written");
+    let kubectl = bench.kubectl(nobody);
+    wait_for(
+        "the other hub passes a request on",
+        Duration::from_secs(30),
+        || {
+            let version = kubectl.try_run(&line)?;
+            if version.contains("v1.34") {
+                Ok(())
+            } else {
+                Err(version)
+            }
+        },
+    );
+    other
+        .stop(Duration::from_secs(10))
+        .expect("it ends within ten seconds");
+    let leases = admin.run("-n clusternet-system get leases -o name");
+    let hubs = leases
+        .lines()
+        .filter(|line| line.contains("clusternet-hub-peer-"));
+    assert_eq!(hubs.count(), 1, "a hub that ends takes its Lease away: {leases}");
+}
+
 /// A real API server watches over WebSocket too: a connection that is upgraded all the way through parent, hub and
 /// tunnel.
 fn watch_on_a_web_socket(address: SocketAddr) {
@@ -263,7 +322,7 @@ fn watch_on_a_web_socket(address: SocketAddr) {
         .set_read_timeout(Some(Duration::from_secs(20)))
         .expect("a timeout can be set");
     let head = "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
-                Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+                Upgrade: websocket\r\nOrigin: http://localhost\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("an open connection");
     let (mut seen, mut part) = (Vec::new(), [0; 4_096]);
     let mut text = String::new();
