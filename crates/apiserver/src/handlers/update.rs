@@ -351,9 +351,11 @@ pub(crate) fn verdict(served: &Served, object: &Value, problems: Problems) -> Re
         error.causes = causes;
         return Err(error);
     }
-    // Schema and rules may both have noticed.
-    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
-    causes.retain(|cause| seen.insert((cause.field.clone(), cause.reason.clone())));
+    // Schema and rules of a built-in kind may both have noticed.
+    if served.custom.is_none() {
+        let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+        causes.retain(|cause| seen.insert((cause.field.clone(), cause.reason.clone())));
+    }
     // A hostile body is not answered with a multiple of itself.
     if let Some(more) = causes.len().checked_sub(CAUSES_LIMIT).filter(|more| *more > 0) {
         causes.truncate(CAUSES_LIMIT);

@@ -133,7 +133,14 @@ fn validate_schemas<'a>(versions: &'a [Value], problems: &mut Problems) {
         } else {
             &of_version
         };
-        problems.extend(structural_problems(schema, path));
+        let mut causes = structural_problems(schema, path);
+        for cause in &mut causes {
+            // a default of the wrong type is no fault of the definition's own form
+            if cause.reason == "FieldValueTypeInvalid" {
+                cause.reason = "FieldValueInvalid".to_owned();
+            }
+        }
+        problems.extend(causes);
         if alike {
             return;
         }

@@ -10,6 +10,7 @@ mod events;
 mod identity;
 mod kubernetes;
 mod pod;
+mod schedule;
 mod service;
 mod workload;
 

@@ -4,6 +4,7 @@ use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::pod::{default_spec, one_of, validate_spec};
+use super::schedule;
 use super::{Generation, Strategy, at_mut, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
 
@@ -201,8 +202,11 @@ pub(super) static CRON_JOB: Strategy = Strategy {
     create: |object| object["status"] = json!({}),
     validate: |object, problems| {
         let spec = &object["spec"];
-        if spec["schedule"].as_str().unwrap_or_default().is_empty() {
+        let schedule = spec["schedule"].as_str().unwrap_or_default();
+        if schedule.is_empty() {
             problems.required("spec.schedule", "");
+        } else if let Some(problem) = schedule::problem(schedule) {
+            problems.invalid("spec.schedule", &spec["schedule"], problem);
         }
         one_of(
             &spec["concurrencyPolicy"],

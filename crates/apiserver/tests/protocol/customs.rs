@@ -189,7 +189,12 @@ async fn definitions_need_schemas_that_say_all_and_rules_that_compile() {
             ),
             format!("{spec}.properties[a].items.x-kubernetes-validations[0].rule"),
             "Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema \
-             within spec.validation.openAPIV3Schema.properties[spec].properties[a].items",
+             within spec.validation.openAPIV3Schema.properties[spec].properties[a]",
+        ),
+        (
+            with(json!({"type": "integer", "default": "x"}), None),
+            format!("{spec}.properties[a].default"),
+            "Invalid value: \"string\":  in body must be of type integer: \"string\"",
         ),
     ] {
         let refused = it.post(CRDS, made).await.expect(422);
@@ -205,6 +210,27 @@ async fn definitions_need_schemas_that_say_all_and_rules_that_compile() {
         refused["details"]["causes"][0]["field"],
         "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].type"
     );
+
+    // every rule that is broken is told
+    let mut two = with(json!({"type": "string"}), Some("self.n < 5"));
+    for version in two["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"rule": "self.n != 9", "message": "nine is taken"}));
+    }
+    it.post(CRDS, two).await.expect(201);
+    let mut object = widget("w", 1);
+    object["spec"] = json!({"n": 9});
+    let refused = it.post(WIDGETS, object).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"].as_array().unwrap().len(),
+        2,
+        "{refused}"
+    );
+    it.delete(&format!("{CRDS}/widgets.example.com"))
+        .await
+        .expect(200);
 
     let rule = "duration(self.a) < duration('1h') && (!has(self.n) || self.n == 3)";
     it.post(CRDS, with(json!({"type": "string"}), Some(rule)))

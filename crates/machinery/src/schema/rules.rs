@@ -106,14 +106,6 @@ impl Rule {
     }
 }
 
-/// The reasons that a rule may give.
-const REASONS: [&str; 4] = [
-    "FieldValueRequired",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueDuplicate",
-];
-
 /// Where a node's rules stand.
 pub(super) struct Site<'a> {
     /// The path of the node.
@@ -151,13 +143,6 @@ pub(super) fn problems(rules: &[Value], schema: &Schema, site: &Site<'_>, causes
         {
             let why = "messageExpression must be non-empty if specified";
             causes.push(Cause::required(&at("messageExpression"), why));
-        }
-        if let Some(reason) = given("reason").filter(|reason| !REASONS.contains(reason)) {
-            causes.push(Cause::not_supported(
-                &at("reason"),
-                &Value::from(reason),
-                &REASONS,
-            ));
         }
         compile(rule, schema, site, &at, causes);
     }

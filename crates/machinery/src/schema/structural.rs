@@ -137,7 +137,7 @@ fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, 
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         let place = at("items");
         let keyed = text(schema, "x-kubernetes-list-type") == "map";
-        let below = uncorrelatable.or((!keyed).then_some(place.as_str()));
+        let below = uncorrelatable.or((!keyed).then_some(path));
         node(items, Level::Item, &place, below, causes);
     }
     let skip_any = is_int_or_string(branches(schema, "anyOf"));

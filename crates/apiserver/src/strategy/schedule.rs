@@ -1,0 +1,108 @@
+//! Schedules of CronJobs: five fields, or a word such as `@daily`.
+
+/// A field's name, its least and greatest number, and words for numbers from the least on.
+type Field = (&'static str, u32, u32, &'static str);
+
+const FIELDS: [Field; 5] = [
+    ("minute", 0, 59, ""),
+    ("hour", 0, 23, ""),
+    ("day of month", 1, 31, ""),
+    ("month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"),
+    ("day of week", 0, 6, "sun mon tue wed thu fri sat"),
+];
+const WORDS: [&str; 7] = [
+    "yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly",
+];
+
+/// What is wrong with a schedule.
+pub(super) fn problem(schedule: &str) -> Option<String> {
+    if schedule.contains("TZ") {
+        return Some("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned());
+    }
+    if let Some(word) = schedule.strip_prefix('@') {
+        let known = WORDS.contains(&word) || word.strip_prefix("every ").is_some_and(is_span);
+        return (!known).then(|| format!("unrecognized descriptor: {schedule}"));
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != FIELDS.len() {
+        return Some(format!(
+            "expected exactly 5 fields, found {}: [{}]",
+            fields.len(),
+            fields.join(" ")
+        ));
+    }
+    let parts = fields
+        .iter()
+        .zip(&FIELDS)
+        .flat_map(|(text, field)| text.split(',').map(move |part| (part, field)));
+    for (part, field) in parts {
+        if !is_range(part, field) {
+            return Some(format!("bad {}: {part}", field.0));
+        }
+    }
+    None
+}
+
+/// A duration such as `1h30m`.
+fn is_span(text: &str) -> bool {
+    text.parse::<jiff::SignedDuration>()
+        .is_ok_and(|span| span.is_positive())
+}
+
+/// `*`, a number, or two of them, each with a step or without.
+fn is_range(part: &str, field: &Field) -> bool {
+    let (range, step) = part
+        .split_once('/')
+        .map_or((part, None), |(range, step)| (range, Some(step)));
+    let is_step = step.is_none_or(|step| step.parse::<u32>().is_ok_and(|step| step > 0));
+    let is_in = match range.split_once('-') {
+        _ if range == "*" || range == "?" => true,
+        Some((from, to)) => number(from, field)
+            .zip(number(to, field))
+            .is_some_and(|(from, to)| from <= to),
+        None => number(range, field).is_some(),
+    };
+    is_step && is_in
+}
+
+fn number(text: &str, (_, least, most, words): &Field) -> Option<u32> {
+    let word = words
+        .split(' ')
+        .zip(*least..)
+        .find(|(word, _)| text.eq_ignore_ascii_case(word));
+    word.map(|(_, number)| number)
+        .or_else(|| text.parse().ok())
+        .filter(|number| (*least..=*most).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::problem;
+
+    #[test]
+    fn takes_what_cron_takes() {
+        for good in [
+            "* * * * *",
+            "*/5 0-6,12 1 JAN-mar mon",
+            "0 0 ? * 6",
+            "@daily",
+            "@every 1h30m",
+        ] {
+            assert_eq!(problem(good), None, "{good}");
+        }
+        for (bad, why) in [
+            ("nope", "expected exactly 5 fields, found 1: [nope]"),
+            ("60 * * * *", "bad minute: 60"),
+            ("* * 0 * *", "bad day of month: 0"),
+            ("* * * * 3-1", "bad day of week: 3-1"),
+            ("*/0 * * * *", "bad minute: */0"),
+            ("@never", "unrecognized descriptor: @never"),
+            (
+                "TZ=UTC * * * * *",
+                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+            ),
+        ] {
+            assert_eq!(problem(bad).as_deref(), Some(why));
+        }
+    }
+}
