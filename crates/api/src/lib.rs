@@ -8,6 +8,7 @@ pub mod annotations;
 pub mod apps;
 pub mod clusters;
 mod crd;
+pub mod descriptions;
 pub mod facts;
 pub mod feed;
 pub mod finalizers;

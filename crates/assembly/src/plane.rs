@@ -148,6 +148,7 @@ async fn serve_source(
     let config = apiserver::Config {
         authenticator: Some(Arc::new(authenticator)),
         pods,
+        describe: Some(api::descriptions::describe),
         ..apiserver::Config::new(store.clone(), env.clone(), Arc::new(Rbac::new(store.clone())))
     };
     Ok(ApiServer::start(config).await?)
