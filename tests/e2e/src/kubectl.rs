@@ -1,8 +1,8 @@
 //! kubectl as a program.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
@@ -83,6 +83,21 @@ impl Kubectl {
             .unwrap_or_else(|complaint| panic!("{complaint}"))
     }
 
+    /// Starts a command line that goes on, such as `get -w`.
+    ///
+    /// # Panics
+    /// When kubectl does not start.
+    pub fn start(&self, line: &str) -> Running {
+        let mut child = self
+            .command(line)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Running { child, lines }
+    }
+
     /// `get … -o json`, parsed.
     ///
     /// # Errors
@@ -90,6 +105,32 @@ impl Kubectl {
     pub fn json(&self, what: &str) -> Result<Value, String> {
         let text = self.try_run(&format!("get {what} -o json"))?;
         serde_json::from_str(&text).map_err(|error| format!("get {what}: {error}"))
+    }
+}
+
+/// A kubectl that goes on until this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// The next line that it writes; empty once it has ended.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line) {
+            Ok(_) => line,
+            Err(_) => String::new(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
