@@ -28,10 +28,11 @@ impl Bulk {
             return work.await;
         }
         let permit = self.0.acquire().await;
-        let done = match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| Handle::current().block_on(work)),
-            // there is but one thread
-            _ => work.await,
+        let many_threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let done = if many_threads {
+            tokio::task::block_in_place(|| Handle::current().block_on(work))
+        } else {
+            work.await
         };
         drop(permit);
         done

@@ -13,7 +13,7 @@ mod up;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use kubectl::Kubectl;
+pub use kubectl::{Kubectl, Running};
 pub use process::{Process, tombolo};
 pub use realkube::ControlPlane;
 pub use templates::{Templates, plain_http};
