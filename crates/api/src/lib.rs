@@ -12,6 +12,7 @@ pub mod descriptions;
 pub mod facts;
 pub mod feed;
 pub mod finalizers;
+pub mod gates;
 pub mod install;
 pub mod kubernetes;
 pub mod labels;

@@ -47,31 +47,39 @@ mod tests {
     }
 
     #[test]
-    fn rows_u1_to_u7_of_the_specification() {
-        check(
-            "",
-            "/api/v1/namespaces?watch=true",
-            "/apis/shadow/v1alpha1/namespaces?watch=true",
-        );
-        check(
-            "",
-            "/api/v1/namespaces/abc/serviceaccounts/abc",
-            "/apis/shadow/v1alpha1/namespaces/abc/serviceaccounts/abc",
-        );
-        check(
-            "",
-            "/apis/far/v2/namespaces/abc/foos/abc?resourceVersion=0&watch=true",
-            "/apis/shadow/v1alpha1/namespaces/abc/foos/abc?resourceVersion=0&watch=true",
-        );
-        check("", "/apis/far/vbar/foos", "/apis/shadow/v1alpha1/foos");
-        check(
-            "",
-            "/apis/far.clusternet.io/v2/foos/abc",
-            "/apis/far.clusternet.io/v2/foos/abc",
-        );
-        check("/abc", "/abc/api/v1/foos", "/abc/apis/shadow/v1alpha1/foos");
+    fn rewrites_what_is_about_objects() {
         let proxy = "/apis/proxies.clusternet.io/v1alpha1/sockets/x/proxy/direct/api/v1/pods";
-        check("", proxy, proxy);
+        for (row, prefix, from, to) in [
+            (
+                "U1",
+                "",
+                "/api/v1/namespaces?watch=true",
+                "/apis/shadow/v1alpha1/namespaces?watch=true",
+            ),
+            (
+                "U2",
+                "",
+                "/api/v1/namespaces/abc/serviceaccounts/abc",
+                "/apis/shadow/v1alpha1/namespaces/abc/serviceaccounts/abc",
+            ),
+            (
+                "U3",
+                "",
+                "/apis/far/v2/namespaces/abc/foos/abc?resourceVersion=0&watch=true",
+                "/apis/shadow/v1alpha1/namespaces/abc/foos/abc?resourceVersion=0&watch=true",
+            ),
+            ("U4", "", "/apis/far/vbar/foos", "/apis/shadow/v1alpha1/foos"),
+            (
+                "U5",
+                "",
+                "/apis/far.clusternet.io/v2/foos/abc",
+                "/apis/far.clusternet.io/v2/foos/abc",
+            ),
+            ("U6", "/abc", "/abc/api/v1/foos", "/abc/apis/shadow/v1alpha1/foos"),
+            ("U7", "", proxy, proxy),
+        ] {
+            assert_eq!(rewrite(prefix, from), to, "{row}");
+        }
     }
 
     #[test]

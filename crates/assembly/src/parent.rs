@@ -61,15 +61,16 @@ pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> H
         .server
         .metrics()
         .hook(move |text| text.push_str(&metered.metrics()));
+    let scheduling = scheduler::Config::default();
+    let counted = scheduling.metrics.clone();
+    plane
+        .server
+        .metrics()
+        .hook(move |text| text.push_str(&counted.render()));
     let client = plane.account(names::SCHEDULER).with_server(&plane.url);
     tasks.spawn(
         "scheduler",
-        scheduler::run(
-            scheduler::Config::default(),
-            client,
-            env.clone(),
-            shutdown.clone(),
-        ),
+        scheduler::run(scheduling, client, env.clone(), shutdown.clone()),
     );
     let client = plane.account(names::CONTROLLERS).with_server(&plane.url);
     tasks.spawn(

@@ -355,11 +355,23 @@ impl Client {
     /// # Errors
     /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
     pub async fn request(&self, request: Request<Vec<u8>>) -> Result<Response<Bytes>, Error> {
+        self.request_at_most(request, MAX_ANSWER).await
+    }
+
+    /// Sends any request and reads an answer of at most `limit` bytes: for whoever answers and is not to be trusted.
+    ///
+    /// # Errors
+    /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
+    pub async fn request_at_most(
+        &self,
+        request: Request<Vec<u8>>,
+        limit: usize,
+    ) -> Result<Response<Bytes>, Error> {
         let what = format!("{} {}", request.method(), request.uri().path());
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let response = self.send(&what, request).await?;
         let (parts, body) = response.into_parts();
-        let bytes = read(&what, body).await?;
+        let bytes = read(&what, body, limit).await?;
         Ok(Response::from_parts(parts, bytes))
     }
 
@@ -377,7 +389,7 @@ impl Client {
         let what = format!("{method} {path}");
         let request = request(method, path, body, content_type)?;
         let response = self.answer(&what, request).await?;
-        let bytes = read(&what, response.into_body()).await?;
+        let bytes = read(&what, response.into_body(), MAX_ANSWER).await?;
         serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
             request: what,
             problem: error.to_string(),
@@ -396,7 +408,7 @@ impl Client {
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.parse().ok());
-        let bytes = read(what, response.into_body()).await?;
+        let bytes = read(what, response.into_body(), MAX_ANSWER).await?;
         let mut error = ApiError::from_body(code, &bytes);
         if let (0, Some(seconds)) = (error.retry_after_seconds, retry_after) {
             error.retry_after_seconds = seconds;
@@ -427,7 +439,7 @@ fn timeout(what: &str) -> Error {
     }
 }
 
-async fn read(what: &str, mut body: Body) -> Result<Bytes, Error> {
+async fn read(what: &str, mut body: Body, limit: usize) -> Result<Bytes, Error> {
     let deadline = Instant::now() + REQUEST_TIMEOUT;
     let mut all = BytesMut::new();
     while let Some(frame) = timeout_at(deadline, body.frame())
@@ -441,10 +453,10 @@ async fn read(what: &str, mut body: Body) -> Result<Bytes, Error> {
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if all.len() + data.len() > MAX_ANSWER {
+        if all.len() + data.len() > limit {
             return Err(Error::Answer {
                 request: what.to_owned(),
-                problem: format!("more than {MAX_ANSWER} bytes"),
+                problem: format!("more than {limit} bytes"),
             });
         }
         all.extend_from_slice(&data);

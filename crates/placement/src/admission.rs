@@ -7,7 +7,7 @@ pub fn is_inventory_current(subscription: &Subscription, inventory: &Inventory) 
     subscription
         .feeds
         .iter()
-        .eq(inventory.feeds.iter().map(|(feed, _)| feed))
+        .eq(inventory.feeds.iter().map(|wanted| &wanted.feed))
 }
 
 #[cfg(test)]
@@ -46,13 +46,12 @@ mod tests {
             Cluster::from_value(&object).unwrap()
         };
         let clusters = ["a", "b"].map(cluster).map(|it| (it.key.clone(), it));
+        let clusters = BTreeMap::from(clusters);
+        let config = Config::default();
+        let profile = config.profile("default").unwrap();
         place(&Snapshot {
-            subscription: &subscription(status),
-            clusters: &BTreeMap::from(clusters),
             inventory: Some(inventory),
-            profile: Config::default().profile("default").unwrap(),
-            percentage_to_score: 0,
-            start: 0,
+            ..Snapshot::of(&subscription(status), &clusters, profile)
         })
         .decision
     }
@@ -65,7 +64,7 @@ mod tests {
             ("ConfigMap", None),
         ]);
         let decision = decide(status, &inventory);
-        let Decision::Bind(binding) = decision else {
+        let Decision::Bind { binding, .. } = decision else {
             panic!("{decision:?}")
         };
         status_patch(status, &binding).is_some()

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -171,7 +172,28 @@ pub struct Enabled {
 pub struct Profile {
     /// The `schedulerName` of the Subscriptions it handles.
     pub scheduler_name: String,
+    /// How predictors are asked.
+    pub predictor: PredictorArgs,
     plugins: BTreeMap<Point, Vec<Enabled>>,
+}
+
+/// The arguments of the plugin Predictor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictorArgs {
+    /// `timeoutSeconds`: how long one question may take. Default 20, 1 to 300.
+    pub timeout: Duration,
+    /// `addresses`: http or https URLs of predictors that are asked about every cluster, beside its own; the least
+    /// answer counts. Default none.
+    pub addresses: Vec<String>,
+}
+
+impl Default for PredictorArgs {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(20),
+            addresses: Vec::new(),
+        }
+    }
 }
 
 impl Profile {
@@ -183,6 +205,7 @@ impl Profile {
             .collect();
         Self {
             scheduler_name: scheduler_name.into(),
+            predictor: PredictorArgs::default(),
             plugins,
         }
     }
@@ -253,7 +276,9 @@ impl Config {
                     format!("\"{name}\" is used twice"),
                 ));
             }
-            profiles.push(profile(name, &value["plugins"], &path, &mut errors));
+            let mut profile = profile(name, &value["plugins"], &path, &mut errors);
+            profile.predictor = plugin_config(&value["pluginConfig"], &path, &mut errors);
+            profiles.push(profile);
         }
         if profiles.is_empty() {
             profiles.push(Profile::new("default"));
@@ -326,6 +351,71 @@ fn profile(name: &str, sets: &Value, path: &str, errors: &mut Vec<ConfigError>) 
         }
     }
     profile
+}
+
+/// Reads `pluginConfig`. Only the Predictor takes arguments; those of the others must be empty.
+fn plugin_config(items: &Value, path: &str, errors: &mut Vec<ConfigError>) -> PredictorArgs {
+    let mut predictor = PredictorArgs::default();
+    for (index, item) in items.as_array().into_iter().flatten().enumerate() {
+        let path = format!("{path}.pluginConfig[{index}]");
+        let name = item["name"].as_str().unwrap_or_default();
+        match Plugin::ALL.into_iter().find(|plugin| plugin.name() == name) {
+            Some(Plugin::Predictor) => predictor = predictor_args(&item["args"], &path, errors),
+            Some(
+                plugin @ (Plugin::TaintToleration
+                | Plugin::StaticAssigner
+                | Plugin::DynamicAssigner
+                | Plugin::DefaultBinder),
+            ) => {
+                for (key, _) in item["args"].as_object().into_iter().flatten() {
+                    errors.push(fault(
+                        format!("{path}.args.{key}"),
+                        format!("{plugin} takes no such argument"),
+                    ));
+                }
+            }
+            None => errors.push(fault(
+                format!("{path}.name"),
+                format!("there is no plugin \"{name}\""),
+            )),
+        }
+    }
+    predictor
+}
+
+fn predictor_args(args: &Value, path: &str, errors: &mut Vec<ConfigError>) -> PredictorArgs {
+    let mut predictor = PredictorArgs::default();
+    for (key, value) in args.as_object().into_iter().flatten() {
+        let path = format!("{path}.args.{key}");
+        match key.as_str() {
+            "timeoutSeconds" => match value.as_u64() {
+                Some(seconds @ 1..=300) => predictor.timeout = Duration::from_secs(seconds),
+                Some(_) | None => {
+                    errors.push(fault(
+                        path,
+                        format!("{value} is not a whole number from 1 to 300"),
+                    ));
+                }
+            },
+            "addresses" => {
+                for (index, address) in value.as_array().into_iter().flatten().enumerate() {
+                    match address.as_str().map(|it| it.trim_end_matches('/')) {
+                        Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+                            predictor.addresses.push(url.to_owned());
+                        }
+                        Some(_) | None => {
+                            errors.push(fault(
+                                format!("{path}[{index}]"),
+                                format!("{address} is no http or https URL"),
+                            ));
+                        }
+                    }
+                }
+            }
+            _ => errors.push(fault(path, "Predictor takes no such argument")),
+        }
+    }
+    predictor
 }
 
 fn merge(point: Point, plugins: &mut Vec<Enabled>, set: &Value, path: &str, errors: &mut Vec<ConfigError>) {
@@ -428,6 +518,41 @@ mod tests {
                 "profiles[0].plugins.score: TaintToleration needs a weight of at least 1",
                 "profiles[0].plugins.bind: at least one plugin is needed",
                 "profiles[1].schedulerName: \"a\" is used twice",
+            ]
+        );
+    }
+
+    #[test]
+    fn reads_the_plugins_arguments() {
+        let file = |args: Value| json!({"profiles": [{"schedulerName": "a", "pluginConfig": [{"name": "Predictor", "args": args}]}]});
+        let read = |args: Value| {
+            Config::parse(&file(args))
+                .unwrap()
+                .profile("a")
+                .unwrap()
+                .predictor
+                .clone()
+        };
+        assert_eq!(read(json!({})), PredictorArgs::default());
+        let args = read(json!({"timeoutSeconds": 5, "addresses": ["http://predictor:8080/"]}));
+        assert_eq!(args.timeout, Duration::from_secs(5));
+        assert_eq!(args.addresses, ["http://predictor:8080"]);
+        assert_eq!(
+            errors(&file(json!({"timeoutSeconds": 0, "addresses": ["x"], "more": 1}))),
+            [
+                "profiles[0].pluginConfig[0].args.addresses[0]: \"x\" is no http or https URL",
+                "profiles[0].pluginConfig[0].args.more: Predictor takes no such argument",
+                "profiles[0].pluginConfig[0].args.timeoutSeconds: 0 is not a whole number from 1 to 300",
+            ]
+        );
+        let others = json!({"profiles": [{"schedulerName": "a", "pluginConfig": [
+            {"name": "DefaultBinder", "args": {"x": 1}}, {"name": "Nobody"}, {"name": "TaintToleration"},
+        ]}]});
+        assert_eq!(
+            errors(&others),
+            [
+                "profiles[0].pluginConfig[0].args.x: DefaultBinder takes no such argument",
+                "profiles[0].pluginConfig[1].name: there is no plugin \"Nobody\"",
             ]
         );
     }

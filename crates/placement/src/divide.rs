@@ -21,6 +21,33 @@ pub fn by_weight(desired: u32, weights: &[u64]) -> Vec<u32> {
     shares
 }
 
+/// Splits a change in proportion to the room of each cluster, or to what each has if the change takes replicas away.
+///
+/// Each gets its share rounded towards zero, the rest goes one each to the largest fractions; equal ones keep the given
+/// order, so callers pass clusters in the order of their keys. A change that is larger than the whole room fills the
+/// room and is short by the rest.
+pub fn by_capacity(change: i64, room: &[u32]) -> Vec<i64> {
+    let total: i64 = room.iter().map(|room| i64::from(*room)).sum();
+    if change.unsigned_abs() >= total.unsigned_abs() {
+        return room
+            .iter()
+            .map(|room| i64::from(*room) * change.signum())
+            .collect();
+    }
+    let (change, total) = (i128::from(change), i128::from(total));
+    let exact: Vec<i128> = room.iter().map(|room| i128::from(*room) * change).collect();
+    let share = |exact: &i128| i64::try_from(exact / total).expect("a share is at most the whole change");
+    let mut shares: Vec<i64> = exact.iter().map(share).collect();
+    let rest = change - shares.iter().map(|share| i128::from(*share)).sum::<i128>();
+    let mut order: Vec<usize> = (0..room.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse((exact[*index] % total).abs()));
+    let rest_count = usize::try_from(rest.abs()).expect("the rest is less than the number of clusters");
+    for index in order.into_iter().take(rest_count) {
+        shares[index] += if rest > 0 { 1 } else { -1 };
+    }
+    shares
+}
+
 /// Indices by descending weight; equal weights in their given order.
 pub fn heaviest_first(weights: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
@@ -50,7 +77,35 @@ mod tests {
         assert_eq!(heaviest_first(&[1, 2, 3, 4]), [3, 2, 1, 0], "S6");
     }
 
+    #[test]
+    fn divides_by_capacity() {
+        let table: [(&str, i64, &[u32], &[i64]); 9] = [
+            ("D1", 6, &[3, 6, 9], &[1, 2, 3]),
+            ("D2", 2, &[3, 6, 9], &[0, 1, 1]),
+            ("D3", 3, &[3, 6, 9], &[1, 1, 1]),
+            ("D4", 3, &[0, 0, 0], &[0, 0, 0]),
+            ("D5", 6, &[1, 2, 2], &[1, 2, 2]),
+            ("D6", -6, &[3, 6, 9], &[-1, -2, -3]),
+            ("D7", -2, &[3, 6, 9], &[0, -1, -1]),
+            ("no change", 0, &[3, 6], &[0, 0]),
+            ("nowhere", 3, &[], &[]),
+        ];
+        for (row, change, room, expected) in table {
+            assert_eq!(by_capacity(change, room), expected, "{row}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn fills_no_cluster_beyond_its_room(
+            change in -5_000_000_000_i64..5_000_000_000, room in proptest::collection::vec(any::<u32>(), 0..20)
+        ) {
+            let total: i64 = room.iter().map(|room| i64::from(*room)).sum();
+            let shares = by_capacity(change, &room);
+            prop_assert_eq!(shares.iter().sum::<i64>(), change.clamp(-total, total));
+            prop_assert!(shares.iter().zip(&room).all(|(share, room)| share.unsigned_abs() <= u64::from(*room)));
+        }
+
         #[test]
         fn loses_no_replica_and_gives_none_to_the_weightless(
             desired in any::<u32>(), weights in proptest::collection::vec(0_u64..1_000, 1..20)

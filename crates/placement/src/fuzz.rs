@@ -4,7 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{Cluster, Config, Inventory, Snapshot, Subscription, place, status_patch};
+use crate::capacity::Requirements;
+use crate::predict;
+use crate::{Cluster, Config, Decision, Inventory, Snapshot, Subscription, place, status_patch};
+
+/// A text as a predictor's answer, and as a question about a cluster whose nodes and pods it is too.
+pub fn fuzz_predict(bytes: &[u8]) {
+    if let Ok(room) = predict::answer(200, bytes) {
+        let said = predict::answer_body(room).to_string();
+        assert_eq!(predict::answer(200, said.as_bytes()), Ok(room));
+    }
+    let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    if let Ok(requirements) = Requirements::from_value(&value) {
+        requirements.room([&value], [&value]);
+    }
+}
 
 /// A JSON array of a Subscription, a FeedInventory, a configuration and ManagedClusters: reads and decides.
 pub fn fuzz_place(bytes: &[u8]) {
@@ -29,15 +43,29 @@ pub fn fuzz_place(bytes: &[u8]) {
     else {
         return;
     };
-    let placement = place(&Snapshot {
-        subscription: &subscription,
-        clusters: &clusters,
+    let snapshot = Snapshot {
         inventory: Some(&inventory),
-        profile,
         percentage_to_score: config.percentage_to_score,
         start: bytes.len(),
-    });
-    if let crate::Decision::Bind(binding) = placement.decision {
+        ..Snapshot::of(&subscription, &clusters, profile)
+    };
+    let mut placement = place(&snapshot);
+    if let Decision::Predict(asked) = &placement.decision {
+        let room = inventory.feeds.iter().map(|wanted| wanted.desired).collect();
+        let answers = asked
+            .iter()
+            .map(|key| (key.clone(), Ok(Vec::clone(&room))))
+            .collect();
+        placement = place(&Snapshot {
+            predictions: &answers,
+            ..snapshot
+        });
+        assert!(
+            !matches!(placement.decision, Decision::Predict(_)),
+            "all that was asked is answered"
+        );
+    }
+    if let Decision::Bind { binding, .. } = placement.decision {
         assert!(
             status_patch(&Value::Null, &binding).is_some(),
             "an empty status lacks a binding"

@@ -9,6 +9,7 @@ use machinery::selector::LabelSelector;
 use serde_json::Value;
 
 use crate::hash;
+use crate::predict::Predictor;
 use crate::taints::{Taint, Toleration};
 
 /// A ManagedCluster's namespace and name; its text form is what `status.bindingClusters` holds.
@@ -65,6 +66,10 @@ pub struct Cluster {
     pub taints: Vec<Taint>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// `spec.clusterId`.
+    pub id: String,
+    /// Who says how many replicas it has room for.
+    pub predictor: Predictor,
 }
 
 impl Cluster {
@@ -78,6 +83,11 @@ impl Cluster {
             labels: labels(metadata),
             taints: taints.into_iter().flatten().map(Taint::from_value).collect(),
             deleting: !metadata["deletionTimestamp"].is_null(),
+            id: object["spec"]["clusterId"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            predictor: Predictor::from_value(object),
         })
     }
 }
@@ -121,22 +131,33 @@ pub enum Strategy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
     /// In the order of the Subscription's feeds.
-    pub feeds: Vec<(Feed, Option<u32>)>,
+    pub feeds: Vec<Wanted>,
+}
+
+/// What an inventory says about one feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The feed.
+    pub feed: Feed,
+    /// How many replicas; `None` if it is not divided.
+    pub desired: Option<u32>,
+    /// What one replica needs, as predictors read it.
+    pub requirements: Value,
 }
 
 impl Inventory {
     /// From a FeedInventory object.
     pub fn from_value(object: &Value) -> Self {
         let feeds = object["spec"]["feeds"].as_array().into_iter().flatten();
+        let wanted = |feed: &Value| Wanted {
+            feed: Feed::from_value(feed),
+            desired: feed["desiredReplicas"]
+                .as_u64()
+                .and_then(|n| u32::try_from(n).ok()),
+            requirements: feed["replicaRequirements"].clone(),
+        };
         Self {
-            feeds: feeds
-                .map(|feed| {
-                    let desired = feed["desiredReplicas"]
-                        .as_u64()
-                        .and_then(|n| u32::try_from(n).ok());
-                    (Feed::from_value(feed), desired)
-                })
-                .collect(),
+            feeds: feeds.map(wanted).collect(),
         }
     }
 }
@@ -281,7 +302,10 @@ fn strategy(spec: &Value) -> Result<Strategy, InvalidSubscription> {
             let dividing = word(&spec["dividingScheduling"]["type"], "Static");
             match dividing.as_str() {
                 "Static" => Ok(Strategy::StaticDividing),
-                "Dynamic" => Ok(Strategy::DynamicDividing),
+                "Dynamic" => dynamic(word(
+                    &spec["dividingScheduling"]["dynamicDividing"]["strategy"],
+                    "Spread",
+                )),
                 _ => Err(InvalidSubscription::Word {
                     field: "spec.dividingScheduling.type",
                     value: dividing,
@@ -293,6 +317,17 @@ fn strategy(spec: &Value) -> Result<Strategy, InvalidSubscription> {
             value: strategy,
         }),
     }
+}
+
+/// Binpack is a word of the API that no scheduler of the peers ever acted on; to take it for Spread would be a lie.
+fn dynamic(strategy: String) -> Result<Strategy, InvalidSubscription> {
+    if strategy == "Spread" {
+        return Ok(Strategy::DynamicDividing);
+    }
+    Err(InvalidSubscription::Word {
+        field: "spec.dividingScheduling.dynamicDividing.strategy",
+        value: strategy,
+    })
 }
 
 fn bound(status: &Value) -> Bound {
@@ -368,6 +403,14 @@ mod tests {
         assert_eq!(
             Subscription::from_value(&bad).unwrap_err().to_string(),
             "spec.schedulingStrategy: unsupported value \"Random\""
+        );
+        let dividing = |details: Value| json!({"spec": {"schedulingStrategy": "Dividing", "dividingScheduling": details}});
+        let dynamic = Subscription::from_value(&dividing(json!({"type": "Dynamic"}))).unwrap();
+        assert_eq!(dynamic.strategy, Strategy::DynamicDividing);
+        let bad = dividing(json!({"type": "Dynamic", "dynamicDividing": {"strategy": "Binpack"}}));
+        assert_eq!(
+            Subscription::from_value(&bad).unwrap_err().to_string(),
+            "spec.dividingScheduling.dynamicDividing.strategy: unsupported value \"Binpack\""
         );
     }
 }

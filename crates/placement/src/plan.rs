@@ -1,174 +1,22 @@
 //! The decision itself: [`place`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::admission;
 use crate::bind::Binding;
 use crate::config::{Plugin, Point, Profile};
+use crate::decision::{Decision, Failure, FitError, Placement, PluginScore, Snapshot, Verdict, Waiting};
 use crate::divide;
+use crate::dynamic::{self, Assigned};
 use crate::model::{Cluster, ClusterKey, Inventory, Strategy, Subscription, selects};
+use crate::predict::Room;
 use crate::sampling;
 use crate::score;
+use crate::shares::Shares;
 use crate::taints::{self, Taint};
 
-/// Everything one decision may look at.
-#[derive(Debug, Clone, Copy)]
-pub struct Snapshot<'a> {
-    /// What is to be placed.
-    pub subscription: &'a Subscription,
-    /// Every cluster there is.
-    pub clusters: &'a BTreeMap<ClusterKey, Cluster>,
-    /// The inventory of the same name, read only for the dividing strategies.
-    pub inventory: Option<&'a Inventory>,
-    /// The plugins of the Subscription's scheduler name.
-    pub profile: &'a Profile,
-    /// `percentageOfClustersToScore`, 0 for adaptive.
-    pub percentage_to_score: u8,
-    /// Where sampling starts among the candidates: advance it by each decision, for fairness.
-    pub start: usize,
-}
-
-/// A decision with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
-    /// What to do.
-    pub decision: Decision,
-    /// What was found about each cluster, in the order of their keys.
-    pub verdicts: BTreeMap<ClusterKey, Verdict>,
-}
-
-/// What the scheduler is to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// Write this binding.
-    Bind(Binding),
-    /// No cluster fits: say so and keep the present binding, so that nobody loses the last copy without a
-    /// replacement. Look again at the next event that matters.
-    Unfit {
-        /// Why.
-        error: FitError,
-        /// The present binding without clusters that are gone or going, if there are any such.
-        kept: Option<Binding>,
-    },
-    /// Something is still missing that brings its own event: say nothing, look again then.
-    Waiting(Waiting),
-    /// It cannot be decided: say so, try again after a back-off.
-    Failed(Failure),
-}
-
-/// What a decision waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// A FeedInventory of the same name whose feeds are those of the Subscription.
-    Inventory,
-}
-
-/// Why nothing could be decided.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// There is no cluster at all.
-    #[error("no clusters available to schedule subscriptions")]
-    NoClusters,
-    /// Subgroups are asked for, but a subscriber lacks its strategy.
-    #[error("spec.subscribers[{0}].subGroupStrategy is required while spec.schedulingBySubGroup is true")]
-    SubGroupStrategyMissing(usize),
-    /// Every subgroup is empty or wants none.
-    #[error("no subgroup selects any of the {0} feasible cluster(s): raise subGroupStrategy.minClusters")]
-    EmptySubGroups(usize),
-    /// This build does not divide by capacity yet.
-    #[error("spec.dividingScheduling.type \"Dynamic\" is not supported")]
-    DynamicUnsupported,
-}
-
-impl Failure {
-    /// Whether trying again later may help; the others wait for a change of the Subscription.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::NoClusters | Self::EmptySubGroups(_) => true,
-            Self::SubGroupStrategyMissing(_) | Self::DynamicUnsupported => false,
-        }
-    }
-}
-
-/// No cluster fits. Its text is what events say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FitError {
-    /// How many clusters there are.
-    pub total: usize,
-    /// Each reason with the number of clusters it holds for.
-    pub reasons: BTreeMap<String, usize>,
-}
-
-impl fmt::Display for FitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut reasons: Vec<String> = self
-            .reasons
-            .iter()
-            .map(|(reason, count)| format!("{count} {reason}"))
-            .collect();
-        reasons.sort();
-        write!(f, "0/{} clusters are available", self.total)?;
-        match reasons.join(", ") {
-            none if none.is_empty() => f.write_str("."),
-            reasons => write!(f, ": {reasons}."),
-        }
-    }
-}
-
-impl std::error::Error for FitError {}
-
-/// What was found about one cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is being deleted.
-    Deleting,
-    /// No subscriber's affinity matches its labels.
-    Unmatched,
-    /// There are so many candidates that this one was not looked at.
-    Unsampled,
-    /// A filter said no.
-    Rejected {
-        /// Which one.
-        plugin: Plugin,
-        /// Why.
-        reason: String,
-    },
-    /// It would do.
-    Feasible {
-        /// Each plugin's opinion.
-        scores: Vec<PluginScore>,
-        /// Their weighted sum.
-        total: i64,
-        /// Whether it was taken.
-        chosen: bool,
-        /// The taint that would keep the Subscription off if it were not there already: kept although not ready.
-        kept_despite: Option<Taint>,
-    },
-}
-
-impl Verdict {
-    /// Why the cluster is no choice, in the words of the fit error; `None` if it is one.
-    pub fn reason(&self) -> Option<String> {
-        match self {
-            Self::Deleting => Some("cluster(s) were being deleted".to_owned()),
-            Self::Unmatched => Some("cluster(s) didn't match any subscriber's clusterAffinity".to_owned()),
-            Self::Rejected { reason, .. } => Some(reason.clone()),
-            Self::Unsampled | Self::Feasible { .. } => None,
-        }
-    }
-}
-
-/// One plugin's score of one cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PluginScore {
-    /// Which plugin.
-    pub plugin: Plugin,
-    /// On the scale of 0 to 100.
-    pub score: i64,
-    /// What it is multiplied by.
-    pub weight: i64,
-}
+/// How many clusters a failure names.
+const EXAMPLES: usize = 3;
 
 /// Decides where a Subscription goes.
 pub fn place(snapshot: &Snapshot<'_>) -> Placement {
@@ -178,40 +26,23 @@ pub fn place(snapshot: &Snapshot<'_>) -> Placement {
 }
 
 fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>) -> Decision {
-    let Snapshot {
-        subscription,
-        inventory,
-        ..
-    } = *snapshot;
-    let inventory = match subscription.strategy {
-        Strategy::Replication => None,
-        Strategy::StaticDividing => match inventory {
-            Some(inventory) if admission::is_inventory_current(subscription, inventory) => Some(inventory),
-            Some(_) | None => return Decision::Waiting(Waiting::Inventory),
-        },
-        Strategy::DynamicDividing => return Decision::Failed(Failure::DynamicUnsupported),
+    let subscription = snapshot.subscription;
+    let division = match division(snapshot) {
+        Ok(division) => division,
+        Err(decision) => return decision,
     };
     if snapshot.clusters.is_empty() && subscription.bound.clusters.is_empty() {
         return Decision::Failed(Failure::NoClusters);
     }
     let feasible = filter(snapshot, verdicts);
-    if feasible.is_empty() {
-        let mut reasons = BTreeMap::new();
-        for reason in verdicts.values().filter_map(Verdict::reason) {
-            *reasons.entry(reason).or_default() += 1;
-        }
-        let error = FitError {
-            total: snapshot.clusters.len(),
-            reasons,
-        };
-        return Decision::Unfit {
-            error,
-            kept: kept(snapshot),
-        };
+    let held = held(snapshot);
+    if feasible.is_empty() && held.clusters().is_empty() {
+        return unfit(snapshot, verdicts);
     }
     let ranked = rank(snapshot, &feasible, verdicts);
     let chosen = match select(subscription, &ranked) {
         Ok(chosen) => chosen,
+        Err(Failure::EmptySubGroups(_)) if !held.clusters().is_empty() => Vec::new(),
         Err(failure) => return Decision::Failed(failure),
     };
     for cluster in &chosen {
@@ -219,11 +50,142 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
             *chosen = true;
         }
     }
-    let replicas = inventory
-        .map(|inventory| divide(subscription, inventory, &chosen))
-        .unwrap_or_default();
-    let keys = chosen.iter().map(|cluster| cluster.key.clone()).collect();
-    Decision::Bind(Binding::new(keys, replicas, subscription.spec_hash))
+    let keys = || chosen.iter().map(|cluster| cluster.key.clone()).collect();
+    let (clusters, replicas, short) = match division {
+        Division::Whole => (keys(), BTreeMap::new(), BTreeMap::new()),
+        Division::ByWeight(inventory) => (keys(), divide(subscription, inventory, &chosen), BTreeMap::new()),
+        Division::ByRoom(inventory) => {
+            let candidates = match candidates(snapshot, inventory, &held, keys()) {
+                Ok(candidates) => candidates,
+                Err(decision) => return decision,
+            };
+            let Assigned { shares, short } = dynamic::assign(held, inventory, &candidates);
+            let (clusters, replicas) = shares.into_parts();
+            (clusters, replicas, short)
+        }
+    };
+    let binding = Binding::new(clusters, replicas, subscription.spec_hash);
+    Decision::Bind { binding, short }
+}
+
+/// How a Subscription's feeds are divided.
+#[derive(Clone, Copy)]
+enum Division<'a> {
+    Whole,
+    ByWeight(&'a Inventory),
+    ByRoom(&'a Inventory),
+}
+
+/// How the feeds are divided, or why that cannot be said.
+fn division<'a>(snapshot: &Snapshot<'a>) -> Result<Division<'a>, Decision> {
+    let assigner = match snapshot.subscription.strategy {
+        Strategy::Replication => return Ok(Division::Whole),
+        Strategy::StaticDividing => Plugin::StaticAssigner,
+        Strategy::DynamicDividing => Plugin::DynamicAssigner,
+    };
+    let enabled = |point, plugin| snapshot.profile.enabled(point).any(|it| it.plugin == plugin);
+    if !enabled(Point::Assign, assigner) {
+        return Err(Decision::Failed(Failure::NoPlugin(assigner)));
+    }
+    if assigner == Plugin::DynamicAssigner && !enabled(Point::Predict, Plugin::Predictor) {
+        return Err(Decision::Failed(Failure::NoPlugin(Plugin::Predictor)));
+    }
+    let current = |inventory: &&Inventory| admission::is_inventory_current(snapshot.subscription, inventory);
+    let Some(inventory) = snapshot.inventory.filter(current) else {
+        return Err(Decision::Waiting(Waiting::Inventory));
+    };
+    Ok(if assigner == Plugin::StaticAssigner {
+        Division::ByWeight(inventory)
+    } else {
+        Division::ByRoom(inventory)
+    })
+}
+
+fn unfit(snapshot: &Snapshot<'_>, verdicts: &BTreeMap<ClusterKey, Verdict>) -> Decision {
+    let mut reasons = BTreeMap::new();
+    for reason in verdicts.values().filter_map(Verdict::reason) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let error = FitError {
+        total: snapshot.clusters.len(),
+        reasons,
+    };
+    Decision::Unfit {
+        error,
+        kept: kept(snapshot),
+    }
+}
+
+/// What clusters have already and keep while replicas are divided by room: all but those that are gone or going, and
+/// those whose taints take away what is there.
+fn held(snapshot: &Snapshot<'_>) -> Shares {
+    let subscription = snapshot.subscription;
+    let bound = &subscription.bound;
+    if subscription.strategy != Strategy::DynamicDividing || bound.replicas.is_empty() {
+        return Shares::default();
+    }
+    let stays = |key: &ClusterKey| {
+        let cluster = snapshot.clusters.get(key).filter(|cluster| !cluster.deleting);
+        let evicted = |taint: &Taint| taints::evicts(taint, &subscription.tolerations);
+        cluster.is_some_and(|cluster| !cluster.taints.iter().any(evicted))
+    };
+    let stays: Vec<bool> = bound.clusters.iter().map(stays).collect();
+    let pick = |list: &[i64]| {
+        if list.len() != stays.len() {
+            return Vec::new();
+        }
+        let places = list.iter().zip(&stays).filter(|(_, stays)| **stays);
+        places.map(|(replicas, _)| *replicas).collect()
+    };
+    let replicas = bound
+        .replicas
+        .iter()
+        .map(|(feed, list)| (feed.clone(), pick(list)));
+    let clusters = bound.clusters.iter().zip(&stays).filter(|(_, stays)| **stays);
+    Shares::new(clusters.map(|(key, _)| key.clone()).collect(), replicas.collect())
+}
+
+/// The clusters that missing replicas can go to, in the order of their keys, and their room; or what has to be done to
+/// know it.
+fn candidates(
+    snapshot: &Snapshot<'_>,
+    inventory: &Inventory,
+    held: &Shares,
+    mut keys: Vec<ClusterKey>,
+) -> Result<Vec<(ClusterKey, Room)>, Decision> {
+    keys.sort_unstable();
+    if !dynamic::needs_room(held, inventory) {
+        return Ok(keys.into_iter().map(|key| (key, Room::new())).collect());
+    }
+    let unknown = |key: &&ClusterKey| !snapshot.predictions.contains_key(*key);
+    let missing: Vec<ClusterKey> = keys.iter().filter(unknown).cloned().collect();
+    if !missing.is_empty() {
+        return Err(Decision::Predict(missing));
+    }
+    let asked = keys.len();
+    let (mut failures, mut candidates) = (Vec::new(), Vec::new());
+    for key in keys {
+        let room = match &snapshot.predictions[&key] {
+            Ok(room) => room.clone(),
+            Err(why) => {
+                failures.push(format!("{key}: {why}"));
+                Room::new()
+            }
+        };
+        candidates.push((key, room));
+    }
+    let limit = snapshot.tolerance.of(asked);
+    if failures.len() > limit {
+        let failed = failures.len();
+        failures.truncate(EXAMPLES);
+        return Err(Decision::Failed(Failure::Prediction {
+            failed,
+            asked,
+            limit,
+            examples: failures.join("; "),
+        }));
+    }
+    Ok(candidates)
 }
 
 /// What stays of the present binding; `None` if all of it does.
@@ -447,7 +409,7 @@ fn divide(
     };
     let feeds = inventory.feeds.iter();
     feeds
-        .map(|(feed, desired)| (feed.key(), desired.map(shares).unwrap_or_default()))
+        .map(|wanted| (wanted.feed.key(), wanted.desired.map(shares).unwrap_or_default()))
         .collect()
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::bind::status_patch;
 use crate::config::Config;
+use crate::decision::Tolerance;
 
 /// `name label=value … !key=value:Effect …`, in the namespace `ns-<name>`.
 fn cluster(text: &str) -> (ClusterKey, Cluster) {
@@ -33,24 +34,22 @@ fn decision(spec: Value, clusters: &[&str], inventory: Option<&Inventory>) -> Pl
     let subscription = Subscription::from_value(&json!({"metadata": {"name": "s"}, "spec": spec})).unwrap();
     let clusters = clusters.iter().map(|text| cluster(text)).collect();
     let config = Config::default();
+    let profile = config.profile("default").unwrap();
     place(&Snapshot {
-        subscription: &subscription,
-        clusters: &clusters,
         inventory,
-        profile: config.profile("default").unwrap(),
-        percentage_to_score: 0,
-        start: 0,
+        ..Snapshot::of(&subscription, &clusters, profile)
     })
 }
 
 fn bound(spec: Value, clusters: &[&str]) -> String {
     match decision(spec, clusters, None).decision {
-        Decision::Bind(binding) => binding
+        Decision::Bind { binding, .. } => binding
             .clusters()
             .iter()
             .map(|key| key.name.clone())
             .collect::<Vec<_>>()
             .join(" "),
+        Decision::Predict(clusters) => format!("asks {} cluster(s)", clusters.len()),
         Decision::Unfit { error, .. } => error.to_string(),
         Decision::Waiting(waiting) => format!("waiting for {waiting:?}"),
         Decision::Failed(failure) => failure.to_string(),
@@ -70,14 +69,8 @@ fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
     .unwrap();
     let clusters = clusters.iter().map(|text| cluster(text)).collect();
     let config = Config::default();
-    let placement = place(&Snapshot {
-        subscription: &subscription,
-        clusters: &clusters,
-        inventory: None,
-        profile: config.profile("default").unwrap(),
-        percentage_to_score: 0,
-        start: 0,
-    });
+    let profile = config.profile("default").unwrap();
+    let placement = place(&Snapshot::of(&subscription, &clusters, profile));
     let names = |keys: Vec<&ClusterKey>| {
         let names: Vec<&str> = keys.into_iter().map(|key| key.name.as_str()).collect();
         names.join(" ")
@@ -86,7 +79,7 @@ fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
         matches!(verdict, Verdict::Feasible { kept_despite: Some(taint), .. } if taint.means_not_ready())
     });
     let kept = names(kept.map(|(key, _)| key).collect());
-    let Decision::Bind(binding) = &placement.decision else {
+    let Decision::Bind { binding, .. } = &placement.decision else {
         panic!("nothing fits: {:?}", placement.decision);
     };
     (names(binding.clusters().iter().collect()), kept)
@@ -152,15 +145,13 @@ fn dividing_moves_replicas_away_from_an_outage() {
     .unwrap();
     let config = Config::default();
     let silent = format!("m1 a=1 {SILENT}");
+    let profile = config.profile("default").unwrap();
+    let clusters = [silent.as_str(), "m2 a=1"].map(cluster).into();
     let placement = place(&Snapshot {
-        subscription: &subscription,
-        clusters: &[silent.as_str(), "m2 a=1"].map(cluster).into(),
         inventory: Some(&Inventory::from_value(&json!({"spec": {"feeds": feeds}}))),
-        profile: config.profile("default").unwrap(),
-        percentage_to_score: 0,
-        start: 0,
+        ..Snapshot::of(&subscription, &clusters, profile)
     });
-    let Decision::Bind(binding) = placement.decision else {
+    let Decision::Bind { binding, .. } = placement.decision else {
         panic!("nothing fits")
     };
     assert_eq!(binding.clusters(), [ClusterKey::new("ns-m2", "m2")]);
@@ -223,14 +214,7 @@ fn keeps_what_is_still_there_when_nothing_fits() {
         let clusters = clusters.iter().map(|text| cluster(text)).collect();
         let config = Config::default();
         let profile = config.profile("default").unwrap();
-        let snapshot = Snapshot {
-            subscription: &subscription,
-            clusters: &clusters,
-            inventory: None,
-            profile,
-            percentage_to_score: 0,
-            start: 0,
-        };
+        let snapshot = Snapshot::of(&subscription, &clusters, profile);
         let Decision::Unfit { kept, .. } = place(&snapshot).decision else {
             panic!("something fits");
         };
@@ -313,12 +297,223 @@ fn divides_by_the_weights_of_all_matching_subscribers() {
             Decision::Waiting(Waiting::Inventory),
             "{row}"
         );
-        let Decision::Bind(binding) = decision(spec, clusters, Some(&inventory)).decision else {
+        let Decision::Bind { binding, .. } = decision(spec, clusters, Some(&inventory)).decision else {
             panic!("{row}")
         };
         assert_eq!(binding.replicas()["v1/D/x"], expected, "{row}");
         assert_eq!(binding.replicas()["v1/D/y"], expected, "{row}");
         assert_eq!(binding.replicas()["v1/S/x"], [] as [u32; 0], "{row}");
+    }
+}
+
+/// A fleet whose replicas are divided by room.
+struct Fleet {
+    /// As [`cluster`] reads them.
+    clusters: Vec<String>,
+    /// What each cluster says; what is not named says nothing and is not asked in vain.
+    room: BTreeMap<&'static str, Result<u32, &'static str>>,
+    status: Value,
+    desired: Option<u32>,
+    tolerance: Tolerance,
+}
+
+impl Fleet {
+    fn new(clusters: &[&str], room: &[(&'static str, Result<u32, &'static str>)]) -> Self {
+        Self {
+            clusters: clusters.iter().map(|text| format!("{text} a=1")).collect(),
+            room: room.iter().copied().collect(),
+            status: Value::Null,
+            desired: Some(6),
+            tolerance: Tolerance::None,
+        }
+    }
+
+    /// `m1=3 m2=3`, and what is missing; the binding becomes the present one.
+    fn place(&mut self) -> String {
+        let feeds = json!([
+            {"kind": "D", "apiVersion": "v1", "name": "x", "desiredReplicas": self.desired},
+            {"kind": "S", "apiVersion": "v1", "name": "x"},
+        ]);
+        let object = json!({"status": self.status, "spec": {"schedulingStrategy": "Dividing", "feeds": feeds,
+            "dividingScheduling": {"type": "Dynamic"}, "subscribers": [{"clusterAffinity": selector("a=1")}]}});
+        let subscription = Subscription::from_value(&object).unwrap();
+        let inventory = Inventory::from_value(&json!({"spec": {"feeds": feeds}}));
+        let clusters = self.clusters.iter().map(|text| cluster(text)).collect();
+        let config = Config::default();
+        let snapshot = Snapshot {
+            inventory: Some(&inventory),
+            tolerance: self.tolerance,
+            ..Snapshot::of(&subscription, &clusters, config.profile("default").unwrap())
+        };
+        let first = place(&snapshot).decision;
+        let decision = match &first {
+            Decision::Predict(asked) => {
+                let answer = |key: &ClusterKey| {
+                    let room = self.room[key.name.as_str()].map(|room| vec![Some(room), None]);
+                    (key.clone(), room.map_err(str::to_owned))
+                };
+                let predictions = asked.iter().map(answer).collect();
+                place(&Snapshot {
+                    predictions: &predictions,
+                    ..snapshot
+                })
+                .decision
+            }
+            Decision::Bind { .. } | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => {
+                first
+            }
+        };
+        let (binding, short) = match decision {
+            Decision::Bind { binding, short } => (binding, short),
+            Decision::Failed(failure) => return failure.to_string(),
+            Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) => panic!("undecided"),
+        };
+        if let Some(patch) = status_patch(&self.status, &binding) {
+            machinery::patch::merge_patch(&mut self.status, &patch["status"]);
+        }
+        assert_eq!(binding.replicas()["v1/S/x"], [] as [u32; 0]);
+        let names = binding.clusters().iter().map(|key| key.name.as_str());
+        let replicas = binding.replicas()["v1/D/x"].iter();
+        let mut words: Vec<String> = if self.desired.is_some() {
+            names
+                .zip(replicas)
+                .map(|(name, n)| format!("{name}={n}"))
+                .collect()
+        } else {
+            names.map(str::to_owned).collect()
+        };
+        words.extend(short.values().map(|short| format!("short {short}")));
+        words.join(" ")
+    }
+}
+
+#[test]
+fn divides_by_room_and_leaves_what_is_there() {
+    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(2)), ("m2", Ok(4))]);
+    assert_eq!(fleet.place(), "m1=2 m2=4");
+    fleet.room.clear();
+    assert_eq!(
+        fleet.place(),
+        "m1=2 m2=4",
+        "nobody is asked while nothing is missing"
+    );
+    fleet.clusters.push("m3 a=1".to_owned());
+    assert_eq!(
+        fleet.place(),
+        "m1=2 m2=4",
+        "a cluster that comes takes nothing from the others"
+    );
+    fleet.room = BTreeMap::from([("m1", Ok(1)), ("m2", Ok(1)), ("m3", Ok(9))]);
+    fleet.desired = Some(8);
+    assert_eq!(fleet.place(), "m1=2 m2=4 m3=2");
+    fleet.desired = Some(4);
+    assert_eq!(fleet.place(), "m1=1 m2=2 m3=1");
+    fleet.clusters[1] = "m2 a=2".to_owned();
+    assert_eq!(
+        fleet.place(),
+        "m1=1 m2=2 m3=1",
+        "what no longer matches keeps what it has"
+    );
+}
+
+#[test]
+fn moves_replicas_away_from_clusters_that_are_lost() {
+    let lost = |mark: &str| {
+        let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
+        assert_eq!(fleet.place(), "m1=3 m2=3");
+        if mark.is_empty() {
+            fleet.clusters.pop();
+        } else {
+            fleet.clusters[1] = format!("m2 a=1 {mark}");
+        }
+        fleet.place()
+    };
+    for (row, mark, expected) in [
+        ("gone", "", "m1=6"),
+        ("not ready", SILENT, "m1=6"),
+        ("evicted by a user", "!k=v:NoExecute", "m1=6"),
+        ("closed by a user", "!k=v:NoSchedule", "m1=3 m2=3"),
+    ] {
+        assert_eq!(lost(mark), expected, "{row}");
+    }
+}
+
+#[test]
+fn says_how_many_replicas_find_no_room() {
+    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(1)), ("m2", Ok(0))]);
+    assert_eq!(fleet.place(), "m1=1 m2=0 short 5");
+    fleet.room = BTreeMap::from([("m1", Ok(0)), ("m2", Ok(9))]);
+    assert_eq!(fleet.place(), "m1=1 m2=5");
+    // What is not divided needs no room, and goes to all.
+    let mut whole = Fleet::new(&["m1", "m2"], &[]);
+    whole.desired = None;
+    assert_eq!(whole.place(), "m1 m2");
+}
+
+#[test]
+fn puts_up_with_as_many_failures_as_it_is_told_to() {
+    let names: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut fleet = Fleet::new(&names, &[]);
+    let failed = "1 of 10 cluster(s) do not say what room they have (limit 0): ns-m0/m0: it is asleep";
+    for (tolerance, failing, expected) in [
+        (Tolerance::None, 1, failed),
+        (Tolerance::Percent(9), 1, failed),
+        (
+            Tolerance::Percent(10),
+            1,
+            "m0=0 m1=1 m2=1 m3=1 m4=1 m5=1 m6=1 m7=0 m8=0 m9=0",
+        ),
+        (
+            Tolerance::Percent(10),
+            5,
+            "5 of 10 cluster(s) do not say what room they have (limit 1): \
+             ns-m0/m0: it is asleep; ns-m1/m1: it is asleep; ns-m2/m2: it is asleep",
+        ),
+        (
+            Tolerance::Percent(100),
+            9,
+            "m0=0 m1=0 m2=0 m3=0 m4=0 m5=0 m6=0 m7=0 m8=0 m9=5 short 1",
+        ),
+    ] {
+        const NAMES: [&str; 10] = ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"];
+        let answer = |(index, name)| {
+            (
+                name,
+                if index < failing {
+                    Err("it is asleep")
+                } else {
+                    Ok(5)
+                },
+            )
+        };
+        fleet.room = NAMES.into_iter().enumerate().map(answer).collect();
+        fleet.tolerance = tolerance;
+        fleet.status = Value::Null;
+        assert_eq!(fleet.place(), expected, "{tolerance:?}");
+    }
+}
+
+#[test]
+fn names_the_plugin_that_a_division_lacks() {
+    let without = |point: &str| {
+        let plugins = json!({point: {"disabled": [{"name": "*"}]}});
+        Config::parse(&json!({"profiles": [{"schedulerName": "default", "plugins": plugins}]})).unwrap()
+    };
+    for (kind, point, plugin) in [
+        ("Static", "assign", "StaticAssigner"),
+        ("Dynamic", "assign", "DynamicAssigner"),
+        ("Dynamic", "predict", "Predictor"),
+    ] {
+        let spec = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": kind}});
+        let subscription = Subscription::from_value(&json!({"spec": spec})).unwrap();
+        let config = without(point);
+        let clusters = BTreeMap::new();
+        let snapshot = Snapshot::of(&subscription, &clusters, config.profile("default").unwrap());
+        let Decision::Failed(Failure::NoPlugin(named)) = place(&snapshot).decision else {
+            panic!("{kind}")
+        };
+        assert_eq!(named.name(), plugin);
     }
 }
 
@@ -369,7 +564,7 @@ proptest! {
         let first = decision(spec.clone(), &clusters, Some(&inventory)).decision;
         let second = decision(spec, &clusters, Some(&inventory)).decision;
         prop_assert_eq!(&first, &second);
-        if let Decision::Bind(binding) = first {
+        if let Decision::Bind { binding, .. } = first {
             let status = status_patch(&Value::Null, &binding).expect("an empty status lacks all")["status"].clone();
             prop_assert_eq!(status_patch(&status, &binding), None);
         }

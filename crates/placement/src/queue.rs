@@ -70,8 +70,11 @@ impl<K: Ord + Clone> Queue<K> {
     /// Adds an item; one that is here already keeps its place in time and takes the new priority.
     pub fn add(&mut self, key: K, priority: i32, now: Duration) {
         match self.remove(&key) {
-            Some(entry) => self.insert(key, Entry { priority, ..entry }),
-            None => {
+            // What merely waits to be looked at again has not failed: there is a reason to look now.
+            Some(entry) if entry.attempts > 0 || matches!(entry.place, Place::Active { .. }) => {
+                self.insert(key, Entry { priority, ..entry });
+            }
+            Some(_) | None => {
                 let place = self.active_from(now);
                 self.insert(
                     key,
@@ -107,6 +110,20 @@ impl<K: Ord + Clone> Queue<K> {
                 place: Place::Waiting { until },
             },
         );
+    }
+
+    /// Looks at an item again after a time, or as soon as it is added, whichever comes first. One that is here already
+    /// keeps its place.
+    pub fn again(&mut self, item: Item<K>, after: Duration, now: Duration) {
+        if self.entries.contains_key(&item.key) {
+            return;
+        }
+        let entry = Entry {
+            priority: item.priority,
+            attempts: 0,
+            place: Place::Waiting { until: now + after },
+        };
+        self.insert(item.key, entry);
     }
 
     /// The next item that is due; `None` if nothing is.
@@ -243,6 +260,23 @@ mod tests {
             now = due;
         }
         assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn looks_again_after_a_time_or_when_there_is_a_reason() {
+        let mut queue = Queue::default();
+        queue.add("a", 0, at(0));
+        let item = pop(&mut queue, 0).unwrap();
+        queue.again(item, at(30), at(0));
+        assert_eq!((pop(&mut queue, 29), queue.next_due()), (None, Some(at(30))));
+        let item = pop(&mut queue, 30).unwrap();
+        assert_eq!(item.attempts, 0, "it has not failed");
+        queue.again(item, at(30), at(30));
+        queue.add("a", 0, at(31));
+        let item = pop(&mut queue, 31).unwrap();
+        queue.failed(item.clone(), at(31));
+        queue.again(item, at(30), at(31));
+        assert_eq!(queue.next_due(), Some(at(32)), "a back-off is not made longer");
     }
 
     #[test]

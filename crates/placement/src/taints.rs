@@ -88,6 +88,13 @@ pub fn keeps_off(taint: &Taint, tolerations: &[Toleration]) -> bool {
     taint.repels() && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
 }
 
+/// Whether a taint takes away what is on its cluster: the division of replicas moves them, at once.
+///
+/// A user's `NoSchedule` keeps new work off and leaves what is there, as it does with pods and nodes.
+pub fn evicts(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    (taint.effect == "NoExecute" || taint.means_not_ready()) && keeps_off(taint, tolerations)
+}
+
 /// How many `PreferNoSchedule` taints nobody tolerates: the raw, reversed score.
 pub fn unwelcome(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
     let relevant = |toleration: &&Toleration| matches!(toleration.effect.as_str(), "" | "PreferNoSchedule");
@@ -218,14 +225,9 @@ mod tests {
                 (cluster.key.clone(), cluster)
             };
             let clusters: BTreeMap<_, _> = clusters.iter().enumerate().map(cluster).collect();
-            let placement = place(&Snapshot {
-                subscription: &subscription,
-                clusters: &clusters,
-                inventory: None,
-                profile: Config::default().profile("default").unwrap(),
-                percentage_to_score: 0,
-                start: 0,
-            });
+            let config = Config::default();
+            let profile = config.profile("default").unwrap();
+            let placement = place(&Snapshot::of(&subscription, &clusters, profile));
             let score = |verdict: &Verdict| {
                 let Verdict::Feasible { scores, .. } = verdict else {
                     panic!("{verdict:?}")

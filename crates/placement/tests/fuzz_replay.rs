@@ -12,3 +12,12 @@ fn place() {
         placement::fuzz::fuzz_place,
     );
 }
+
+#[test]
+fn predict() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/predict"),
+        ROUNDS,
+        placement::fuzz::fuzz_predict,
+    );
+}

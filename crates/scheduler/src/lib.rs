@@ -2,11 +2,18 @@
 //!
 //! It watches Subscriptions, ManagedClusters and FeedInventories, keeps them as `placement` reads them (selectors are
 //! compiled once), asks for a decision whenever something that matters changed, and binds by a merge patch of the
-//! status. What matters is decided in [`requeue`]; the order of work by `placement::queue`. The entry is [`run`].
+//! status. Where replicas are divided by room it asks the clusters' predictors first, many at a time, and decides for
+//! others meanwhile. What matters is decided in [`requeue`]; the order of work by `placement::queue`. The entry is
+//! [`run`].
 
+mod asking;
+mod config;
+pub mod metrics;
+mod predictors;
 pub mod requeue;
 mod shell;
 
+pub use config::Config;
 /// Profiles and percentages, as the configuration file has them.
 pub use placement::Config as PlacementConfig;
-pub use shell::{Config, run};
+pub use shell::run;

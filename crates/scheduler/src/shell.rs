@@ -1,45 +1,32 @@
 //! Watches, decides, binds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{apps, clusters, names, reasons};
 use clock::Env;
 use kubeio::{
-    Cache, CacheOptions, Change, Changes, Client, Elector, ElectorConfig, Error, EventType, ObjectKey, Patch,
-    Recorder,
+    Cache, CacheOptions, Change, Changes, Client, Elector, Error, EventType, ObjectKey, Patch, Recorder,
 };
 use machinery::meta;
 use placement::queue::{Item, Queue};
 use placement::{
-    Binding, Cluster, ClusterKey, Decision, Inventory, Snapshot, Subscription, place, status_patch,
+    Binding, Cluster, ClusterKey, Decision, Inventory, Prediction, Snapshot, Subscription, place,
+    status_patch,
 };
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::requeue::{FailOver, Seen, woken};
+use crate::asking::{Asked, Asking, Cycle};
+use crate::config::Config;
+use crate::metrics::{Ended, Phase};
+use crate::predictors::Predictors;
+use crate::requeue::{Seen, woken};
 
-/// How a scheduler works.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Profiles and percentages; default: one profile named `default`.
-    pub placement: placement::Config,
-    /// The gate `FailOver`; default on.
-    pub fail_over: FailOver,
-    /// The Lease to hold while working; none in a process that is alone. Default none.
-    pub election: Option<ElectorConfig>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            placement: placement::Config::default(),
-            fail_over: FailOver::On,
-            election: None,
-        }
-    }
-}
+/// After how long a Subscription whose replicas find no room is looked at again.
+const ROOM_PERIOD: Duration = Duration::from_secs(30);
 
 /// Schedules until `shutdown`.
 ///
@@ -85,6 +72,7 @@ struct Scheduler<'a> {
     parsed: BTreeMap<ObjectKey, Subscription>,
     known: BTreeMap<ClusterKey, Cluster>,
     seen: BTreeMap<ObjectKey, Seen>,
+    asking: Asking,
 }
 
 /// A cache and its pending changes.
@@ -111,11 +99,19 @@ fn without_managed_fields(mut object: Value) -> Value {
     object
 }
 
-/// Of the status only the conditions; heartbeats make no difference then.
+/// Of the status only the conditions and the predictor; heartbeats make no difference then.
 fn cluster_view(object: Value) -> Value {
+    const READ: [&str; 5] = [
+        "conditions",
+        "predictorAddress",
+        "predictorDirectAccess",
+        "predictorEnabled",
+        "useSocket",
+    ];
     let mut object = without_managed_fields(object);
-    let conditions = object["status"]["conditions"].take();
-    object["status"] = serde_json::json!({"conditions": conditions});
+    if let Some(status) = object["status"].as_object_mut() {
+        status.retain(|field, _| READ.contains(&field.as_str()));
+    }
     object
 }
 
@@ -134,6 +130,7 @@ impl<'a> Scheduler<'a> {
             parsed: BTreeMap::new(),
             known: BTreeMap::new(),
             seen: BTreeMap::new(),
+            asking: Asking::new(Arc::new(Predictors::new(client.clone()))),
         }
     }
 
@@ -143,10 +140,18 @@ impl<'a> Scheduler<'a> {
         }
         loop {
             self.drain();
+            while let Some(asked) = self.asking.try_next() {
+                self.resume(asked).await;
+            }
             let now = self.now();
             match self.queue.pop(now) {
-                Ok(Some(item)) => self.decide(item).await,
-                Ok(None) => self.wait().await,
+                Ok(Some(item)) => self.begin(item).await,
+                Ok(None) => {
+                    if let Some(asked) = self.wait().await {
+                        self.drain();
+                        self.resume(asked).await;
+                    }
+                }
                 Err(_) => return,
             }
         }
@@ -156,8 +161,8 @@ impl<'a> Scheduler<'a> {
         self.started.elapsed()
     }
 
-    /// Waits for a change, or for the next item to be due.
-    async fn wait(&mut self) {
+    /// Waits for a change, for a prediction to end, or for the next item to be due.
+    async fn wait(&mut self) -> Option<Asked> {
         let due = self.queue.next_due().map(|due| self.started + due);
         let timer = async {
             match due {
@@ -170,8 +175,10 @@ impl<'a> Scheduler<'a> {
             change = self.subscriptions.changes.next() => self.subscription_changed(change),
             change = self.clusters.changes.next() => self.cluster_changed(&change),
             change = self.inventories.changes.next() => self.inventory_changed(&change),
+            asked = self.asking.next() => return Some(asked),
             () = timer => {}
         }
+        None
     }
 
     /// Takes in every change that is there, so that a decision sees all of them.
@@ -190,8 +197,7 @@ impl<'a> Scheduler<'a> {
     fn subscription_changed(&mut self, change: Change) {
         let Change { key, old, new } = change;
         let Some(new) = new.filter(|new| !meta::is_deleting(new)) else {
-            self.queue.delete(&key);
-            self.parsed.remove(&key);
+            self.forget(&key);
             return;
         };
         let spec_changed = old.is_none_or(|old| old["spec"] != new["spec"]);
@@ -211,12 +217,10 @@ impl<'a> Scheduler<'a> {
             }
             Ok(_) => {
                 // Somebody else's.
-                self.queue.delete(&key);
-                self.parsed.remove(&key);
+                self.forget(&key);
             }
             Err(error) => {
-                self.queue.delete(&key);
-                self.parsed.remove(&key);
+                self.forget(&key);
                 if spec_changed {
                     self.recorder.record(
                         &new,
@@ -227,6 +231,12 @@ impl<'a> Scheduler<'a> {
                 }
             }
         }
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        self.queue.delete(key);
+        self.parsed.remove(key);
+        self.asking.stop(key);
     }
 
     fn cluster_changed(&mut self, change: &Change) {
@@ -255,33 +265,99 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    async fn decide(&mut self, item: Item<ObjectKey>) {
-        let Some(subscription) = self.parsed.get(&item.key) else {
+    fn inventory_of(&self, key: &ObjectKey) -> Option<Inventory> {
+        let object = self.inventories.cache.get_key(key)?;
+        Some(Inventory::from_value(&object))
+    }
+
+    /// Decides what was due.
+    async fn begin(&mut self, item: Item<ObjectKey>) {
+        self.asking.stop(&item.key);
+        let inventory = self.inventory_of(&item.key);
+        self.decisions = self.decisions.wrapping_add(1);
+        let began = self.now();
+        self.decide(Cycle { item, began }, inventory, BTreeMap::new())
+            .await;
+    }
+
+    /// Decides with the answers of predictors, or begins again if they are about what is wanted no more.
+    async fn resume(&mut self, asked: Asked) {
+        let Asked {
+            cycle,
+            inventory,
+            answers,
+        } = asked;
+        self.config
+            .metrics
+            .phase(Phase::Predict, self.now() - cycle.began);
+        self.config.metrics.predicting(self.asking.len());
+        let current = self.inventory_of(&cycle.item.key);
+        if current.as_ref() == Some(&inventory) {
+            self.decide(cycle, current, answers).await;
+        } else {
+            let now = self.now();
+            self.queue.add(cycle.item.key, cycle.item.priority, now);
+        }
+    }
+
+    async fn decide(
+        &mut self,
+        cycle: Cycle,
+        inventory: Option<Inventory>,
+        answers: BTreeMap<ClusterKey, Prediction>,
+    ) {
+        let Some(subscription) = self.parsed.get(&cycle.item.key) else {
             return;
         };
-        let Some(object) = self.subscriptions.cache.get_key(&item.key) else {
+        let Some(object) = self.subscriptions.cache.get_key(&cycle.item.key) else {
             return;
         };
         let Some(profile) = self.config.placement.profile(&subscription.scheduler_name) else {
             return;
         };
-        let inventory = self
-            .inventories
-            .cache
-            .get_key(&item.key)
-            .map(|it| Inventory::from_value(&it));
-        self.decisions = self.decisions.wrapping_add(1);
-        let placement = place(&Snapshot {
-            subscription,
-            clusters: &self.known,
+        let decision = place(&Snapshot {
             inventory: inventory.as_ref(),
-            profile,
             percentage_to_score: self.config.placement.percentage_to_score,
             start: self.decisions,
-        });
-        tracing::debug!(namespace = %item.key.namespace, name = %item.key.name, decision = ?placement.decision, "decided");
-        match placement.decision {
-            Decision::Bind(binding) => self.bind(item, &object, &binding).await,
+            predictions: &answers,
+            tolerance: self.config.tolerance(),
+            ..Snapshot::of(subscription, &self.known, profile)
+        })
+        .decision;
+        tracing::debug!(
+            namespace = %cycle.item.key.namespace, name = %cycle.item.key.name, ?decision, "decided"
+        );
+        if let Decision::Predict(clusters) = decision {
+            let clusters = clusters.iter().filter_map(|key| self.known.get(key));
+            let clusters: Vec<Cluster> = clusters.cloned().collect();
+            let args = profile.predictor.clone();
+            let asked = Asked {
+                cycle,
+                inventory: inventory.unwrap_or_default(),
+                answers,
+            };
+            self.asking.start(asked, args, clusters);
+            self.config.metrics.predicting(self.asking.len());
+            return;
+        }
+        self.config
+            .metrics
+            .phase(Phase::Algorithm, self.now() - cycle.began);
+        self.carry_out(cycle, &object, decision).await;
+    }
+
+    async fn carry_out(&mut self, cycle: Cycle, object: &Value, decision: Decision) {
+        match decision {
+            Decision::Bind { binding, short } => {
+                if !short.is_empty() {
+                    let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");
+                    let lacks: Vec<String> = short.iter().map(lacks).collect();
+                    self.warn(object, &format!("no cluster has room for {}", lacks.join(", ")));
+                    let now = self.now();
+                    self.queue.again(cycle.item.clone(), ROOM_PERIOD, now);
+                }
+                self.bind(&cycle, object, &binding, Ended::Scheduled).await;
+            }
             Decision::Unfit { error, kept } => {
                 let left = match &kept {
                     Some(kept) => kept.clusters().len(),
@@ -291,66 +367,78 @@ impl<'a> Scheduler<'a> {
                 if left > 0 {
                     note.push_str(&format!(" The present binding to {left} cluster(s) is kept."));
                 }
-                self.recorder
-                    .record(&object, EventType::Warning, reasons::FAILED_SCHEDULING, &note);
-                if let Some(kept) = kept {
-                    self.bind(item, &object, &kept).await;
+                self.warn(object, &note);
+                match kept {
+                    Some(kept) => self.bind(&cycle, object, &kept, Ended::Unschedulable).await,
+                    None => self.ended(&cycle, object, Ended::Unschedulable),
                 }
             }
-            Decision::Waiting(_) => {}
             Decision::Failed(failure) => {
-                self.recorder.record(
-                    &object,
-                    EventType::Warning,
-                    reasons::FAILED_SCHEDULING,
-                    &failure.to_string(),
-                );
+                self.warn(object, &failure.to_string());
+                self.ended(&cycle, object, Ended::Error);
                 if failure.may_pass() {
                     let now = self.now();
-                    self.queue.failed(item, now);
+                    self.queue.failed(cycle.item, now);
                 }
             }
+            Decision::Waiting(_) | Decision::Predict(_) => {}
         }
     }
 
-    async fn bind(&mut self, item: Item<ObjectKey>, object: &Value, binding: &Binding) {
+    /// Counts a decision that has come to its end.
+    fn ended(&self, cycle: &Cycle, object: &Value, result: Ended) {
+        let profile = object["spec"]["schedulerName"].as_str().unwrap_or_default();
+        self.config
+            .metrics
+            .ended(result, profile, self.now() - cycle.began);
+    }
+
+    fn warn(&self, object: &Value, note: &str) {
+        self.recorder
+            .record(object, EventType::Warning, reasons::FAILED_SCHEDULING, note);
+    }
+
+    async fn bind(&mut self, cycle: &Cycle, object: &Value, binding: &Binding, result: Ended) {
+        let key = &cycle.item.key;
         let Some(patch) = status_patch(&object["status"], binding) else {
-            return;
+            return self.ended(cycle, object, result);
         };
+        let begin = self.now();
         let written = self
             .client
             .patch(
                 &apps::SUBSCRIPTIONS,
-                item.key.namespace(),
-                &item.key.name,
+                key.namespace(),
+                &key.name,
                 Some("status"),
                 Patch::Merge,
                 &pinned(patch, object),
             )
             .await;
+        self.config.metrics.phase(Phase::Bind, self.now() - begin);
         match written {
             Ok(answer) => {
                 self.subscriptions.cache.put(without_managed_fields(answer));
                 let clusters: Vec<String> = binding.clusters().iter().map(ToString::to_string).collect();
                 if !clusters.is_empty() {
-                    let note = format!("Successfully assigned {} to {}", item.key, clusters.join(", "));
+                    let note = format!("Successfully assigned {key} to {}", clusters.join(", "));
                     self.recorder
                         .record(object, EventType::Normal, reasons::SCHEDULED, &note);
                 }
-                tracing::info!(namespace = %item.key.namespace, name = %item.key.name, clusters = clusters.len(), "bound");
+                tracing::info!(namespace = %key.namespace, name = %key.name, clusters = clusters.len(), "bound");
+                self.ended(cycle, object, result);
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 if !error.is_conflict() {
                     tracing::warn!(
-                        namespace = %item.key.namespace, name = %item.key.name, error = %Chain(&error), "binding failed"
+                        namespace = %key.namespace, name = %key.name, error = %Chain(&error), "binding failed"
                     );
-                    let note = format!("binding failed: {error}");
-                    self.recorder
-                        .record(object, EventType::Warning, reasons::FAILED_SCHEDULING, &note);
+                    self.warn(object, &format!("binding failed: {error}"));
                 }
+                self.ended(cycle, object, Ended::Error);
                 let now = self.now();
-                self.queue.failed(item, now);
+                self.queue.failed(cycle.item.clone(), now);
             }
         }
     }

@@ -1,0 +1,150 @@
+//! Asks predictors: many at a time, each with a deadline, so that one that hangs holds up nobody but its own cluster.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use http::{Request, header};
+use kubeio::{Client, Connection, Trust};
+use placement::predict::{self, CLUSTER_HEADER, PATH};
+use placement::{Cluster, ClusterKey, Inventory, Prediction, Predictor, PredictorArgs};
+use runtime::Chain;
+use tokio::sync::Semaphore;
+
+/// How many questions are out at a time.
+const AT_ONCE: usize = 128;
+/// The longest answer that is read.
+const ANSWER_LIMIT: usize = 64 << 10;
+
+/// Whom to ask, and how.
+pub(crate) struct Predictors {
+    /// Carries questions through the tunnels.
+    parent: Client,
+    /// Of predictors that are asked directly, by address.
+    direct: Mutex<BTreeMap<String, Client>>,
+    permits: Semaphore,
+}
+
+impl Predictors {
+    pub(crate) fn new(parent: Client) -> Self {
+        Self {
+            parent,
+            direct: Mutex::default(),
+            permits: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// What each cluster has room for.
+    pub(crate) async fn ask(
+        &self,
+        args: &PredictorArgs,
+        inventory: &Inventory,
+        clusters: &[Cluster],
+    ) -> BTreeMap<ClusterKey, Prediction> {
+        // What is not divided needs no room.
+        let body = |wanted: &placement::Wanted| {
+            let question = || predict::question(&wanted.requirements).to_string().into_bytes();
+            wanted.desired.map(|_| question())
+        };
+        let questions: Vec<Option<Vec<u8>>> = inventory.feeds.iter().map(body).collect();
+        let asked: FuturesUnordered<_> = clusters
+            .iter()
+            .map(|cluster| {
+                let questions = &questions;
+                async move {
+                    (
+                        cluster.key.clone(),
+                        self.ask_about(args, questions, cluster).await,
+                    )
+                }
+            })
+            .collect();
+        asked.collect().await
+    }
+
+    /// What all predictors of a cluster say together.
+    async fn ask_about(
+        &self,
+        args: &PredictorArgs,
+        questions: &[Option<Vec<u8>>],
+        cluster: &Cluster,
+    ) -> Prediction {
+        let own = match &cluster.predictor {
+            Predictor::Tunnel(path) => Some((self.parent.clone(), format!("{path}{PATH}"))),
+            Predictor::Direct(address) => Some((self.direct(address)?, PATH.to_owned())),
+            Predictor::Off => None,
+            Predictor::Unreachable => {
+                return Err("its predictor is behind a tunnel that it does not have".to_owned());
+            }
+        };
+        let mut targets: Vec<(Client, String)> = own.into_iter().collect();
+        for address in &args.addresses {
+            targets.push((self.direct(address)?, PATH.to_owned()));
+        }
+        let mut together: Option<predict::Room> = None;
+        for (client, path) in &targets {
+            let mut room = predict::Room::new();
+            for question in questions {
+                room.push(match question {
+                    Some(body) => Some(self.put(args, client, path, cluster, body).await?),
+                    None => None,
+                });
+            }
+            together = Some(match together {
+                Some(others) => predict::merge(&others, &room),
+                None => room,
+            });
+        }
+        together.ok_or_else(|| "it has no predictor (status.predictorEnabled)".to_owned())
+    }
+
+    /// One question.
+    async fn put(
+        &self,
+        args: &PredictorArgs,
+        client: &Client,
+        path: &str,
+        cluster: &Cluster,
+        body: &[u8],
+    ) -> Result<u32, String> {
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| "the scheduler stops".to_owned())?;
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(CLUSTER_HEADER, &cluster.id)
+            .body(body.to_vec())
+            .map_err(|error| format!("its predictor's address is none: {error}"))?;
+        let asked = client.request_at_most(request, ANSWER_LIMIT);
+        match tokio::time::timeout(args.timeout, asked).await {
+            Ok(Ok(response)) => predict::answer(response.status().as_u16(), response.body()),
+            Ok(Err(error)) => Err(format!("its predictor cannot be asked: {}", Chain(&error))),
+            Err(_) => Err(format!(
+                "its predictor has not answered within {} s",
+                args.timeout.as_secs()
+            )),
+        }
+    }
+
+    /// The client of an address. Connections are kept; addresses come from ManagedClusters and the configuration.
+    fn direct(&self, address: &str) -> Result<Client, String> {
+        let mut clients = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(address) {
+            return Ok(client.clone());
+        }
+        let client = Client::from_token(&Connection {
+            server: address.to_owned(),
+            trust: Trust::System,
+            token: String::new(),
+        })
+        .map_err(|error| format!("its predictor's address cannot be used: {}", Chain(&error)))?;
+        clients.insert(address.to_owned(), client.clone());
+        Ok(client)
+    }
+}
+
+/// Predictors for the tasks that ask them.
+pub(crate) type Shared = Arc<Predictors>;
