@@ -12,7 +12,7 @@ use crate::error::ConfigError;
 const NAME_LIMIT: usize = 60;
 
 /// What an agent is told. [`Config::new`] gives the defaults; [`Config::check`] finds every fault.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// URL of the parent's API server. Required.
     pub parent_url: String,
@@ -70,6 +70,8 @@ pub struct Config {
     pub renew_deadline: Duration,
     /// Leader election: between two tries. Default 2 s.
     pub retry_period: Duration,
+    /// What is counted; whoever keeps a clone can show it.
+    pub metrics: deployer::Metrics,
 }
 
 /// Which node labels become labels of the ManagedCluster.
@@ -111,6 +113,68 @@ impl Default for Gates {
             recovery: true,
             predictor: false,
         }
+    }
+}
+
+impl Gates {
+    /// Reads `--feature-gates`: `NAME=true|false` separated by commas. `AllAlpha` sets all that are not named; what is
+    /// a gate of upstream's and nothing here (`MultiClusterService`, `AllBeta`…) is taken and passed over.
+    ///
+    /// # Errors
+    /// The first pair that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut gates = Self::default();
+        let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+        let mut pairs: Vec<(&str, bool)> = pairs.map(gate).collect::<Result<_, _>>()?;
+        // What is named counts more than "all", wherever it stands.
+        pairs.sort_by_key(|(name, _)| *name != "AllAlpha");
+        for (name, on) in pairs {
+            match name {
+                "AllAlpha" => {
+                    gates = Self {
+                        socket_connection: on,
+                        app_pusher: on,
+                        recovery: on,
+                        predictor: on,
+                    };
+                }
+                "SocketConnection" => gates.socket_connection = on,
+                "AppPusher" => gates.app_pusher = on,
+                "Recovery" => gates.recovery = on,
+                "Predictor" => gates.predictor = on,
+                other if GATES_ELSEWHERE.contains(&other) => {}
+                other => {
+                    return Err(gate_error(format!("there is no gate {other:?}")));
+                }
+            }
+        }
+        Ok(gates)
+    }
+}
+
+/// Gates that upstream has and this program does not need.
+const GATES_ELSEWHERE: [&str; 8] = [
+    "AllBeta",
+    "ClusterInit",
+    "Deployer",
+    "FailOver",
+    "FeasibleClustersToleration",
+    "FeedInUseProtection",
+    "MultiClusterService",
+    "ShadowAPI",
+];
+
+fn gate(pair: &str) -> Result<(&str, bool), ConfigError> {
+    match pair.split_once('=') {
+        Some((name, "true")) => Ok((name, true)),
+        Some((name, "false")) => Ok((name, false)),
+        Some(_) | None => Err(gate_error(format!("{pair:?} is not NAME=true or NAME=false"))),
+    }
+}
+
+fn gate_error(problem: String) -> ConfigError {
+    ConfigError {
+        problems: vec![format!("--feature-gates: {problem}")],
     }
 }
 
@@ -159,6 +223,7 @@ impl Config {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            metrics: deployer::Metrics::default(),
         }
     }
 
@@ -310,6 +375,45 @@ mod tests {
         bad.promotion.threshold = 1.5;
         bad.collect_interval = Duration::ZERO;
         assert_eq!(bad.check().expect_err("faults").problems.len(), 7);
+    }
+
+    #[test]
+    fn gates_are_read_by_their_upstream_names() {
+        let on = |text: &str| -> String {
+            let gates = Gates::parse(text).map_err(|error| error.to_string());
+            gates.map_or_else(
+                |error| error,
+                |gates| {
+                    [
+                        (gates.socket_connection, "S"),
+                        (gates.app_pusher, "A"),
+                        (gates.recovery, "R"),
+                        (gates.predictor, "P"),
+                    ]
+                    .into_iter()
+                    .filter_map(|(on, letter)| on.then_some(letter))
+                    .collect()
+                },
+            )
+        };
+        for (text, expected) in [
+            ("", "SR"),
+            ("AppPusher=true", "SAR"),
+            (
+                "SocketConnection=true,AppPusher=true,Recovery=true,Predictor=true",
+                "SARP",
+            ),
+            ("Recovery=false, AllAlpha=true", "SAP"),
+            ("AllAlpha=false,SocketConnection=true", "S"),
+            ("MultiClusterService=true,AllBeta=true", "SR"),
+            (
+                "AppPusher",
+                "--feature-gates: \"AppPusher\" is not NAME=true or NAME=false",
+            ),
+            ("Push=true", "--feature-gates: there is no gate \"Push\""),
+        ] {
+            assert_eq!(on(text), expected, "{text:?}");
+        }
     }
 
     #[test]

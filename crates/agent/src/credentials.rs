@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, finalizers, kubernetes, labels, names};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use api::{annotations, finalizers, kubernetes, labels, names, secret};
 use clock::{Backoff, Env};
 use jiff::Timestamp;
 use kubeio::Client;
 use machinery::meta;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::error::chain;
-use crate::registration::decode;
 
 /// How long a token is asked for.
 const TOKEN_SECONDS: i64 = 24 * 3_600;
+/// Between two looks at the credential in the child.
+const LOOK_PERIOD: Duration = Duration::from_mins(1);
 /// Between two looks at what is published.
-const LOOK_PERIOD: Duration = Duration::from_mins(10);
+const PUBLISHED_PERIOD: Duration = Duration::from_mins(10);
 
 /// Publishes for one session.
 pub(crate) struct Publisher {
@@ -32,34 +32,43 @@ pub(crate) struct Publisher {
 }
 
 /// A credential in the child.
-#[derive(Debug, Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Token {
     token: String,
     ca: Vec<u8>,
     account_uid: String,
-    /// When to get another one; `None`: it does not expire.
+    /// When to get another one; `None`: it lasts as long as its Secret.
     renew_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// Whether it need not be asked for again.
+    fn is_fresh(&self, account_uid: &str, now: Timestamp) -> bool {
+        self.account_uid == account_uid && self.renew_at.is_some_and(|renew_at| now < renew_at)
+    }
 }
 
 impl Publisher {
     /// Publishes for ever; dropping the future ends it.
     pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
-        let mut token: Option<Token> = None;
+        let mut held: Option<Token> = None;
+        let mut published: Option<(Instant, Token)> = None;
         loop {
-            let now = self.env.now();
-            token = token.filter(|token| token.renew_at.is_none_or(|renew_at| now < renew_at));
             let result = async {
-                let current = match token.take() {
-                    Some(token) => token,
-                    None => self.obtain().await?,
-                };
-                self.publish(&current).await?;
-                Ok::<_, kubeio::Error>(current)
+                let token = self.current(held.as_ref()).await?;
+                let is_published = published
+                    .as_ref()
+                    .is_some_and(|(at, last)| *last == token && at.elapsed() < PUBLISHED_PERIOD);
+                if !is_published {
+                    self.publish(&token).await?;
+                    published = Some((Instant::now(), token.clone()));
+                }
+                Ok::<_, kubeio::Error>(token)
             };
             let pause = match result.await {
-                Ok(current) => {
-                    token = Some(current);
+                Ok(token) => {
+                    held = Some(token);
                     backoff.reset();
                     LOOK_PERIOD
                 }
@@ -72,27 +81,38 @@ impl Publisher {
         }
     }
 
-    /// A token of the deployer's service account: that of its Secret if there is one, else a short-lived one.
-    async fn obtain(&self) -> Result<Token, kubeio::Error> {
+    /// A token of the deployer's service account: that of its Secret if there is one, else a short-lived one, kept
+    /// until it has to be renewed.
+    async fn current(&self, held: Option<&Token>) -> Result<Token, kubeio::Error> {
+        let account_uid = meta::uid(&self.account().await?).to_owned();
+        if let Some(lasting) = self.lasting(&account_uid).await? {
+            return Ok(lasting);
+        }
+        match held.filter(|held| held.is_fresh(&account_uid, self.env.now())) {
+            Some(held) => Ok(held.clone()),
+            None => self.request(account_uid).await,
+        }
+    }
+
+    async fn lasting(&self, account_uid: &str) -> Result<Option<Token>, kubeio::Error> {
         let namespace = Some(self.config.namespace.as_str());
-        let account = self.account().await?;
-        let account_uid = meta::uid(&account).to_owned();
-        if let Some(secret) = self
+        let found = self
             .child
             .get_opt(&kubernetes::SECRETS, namespace, names::APP_DEPLOYER)
-            .await?
-            && let Some(token) =
-                decode(&secret["data"]["token"]).and_then(|token| String::from_utf8(token).ok())
-            && meta::annotation(&secret, annotations::SERVICE_ACCOUNT_NAME) == Some(names::APP_DEPLOYER)
-            && !token.is_empty()
-        {
-            return Ok(Token {
+            .await?;
+        Ok(found.and_then(|found| {
+            let account = meta::annotation(&found, annotations::SERVICE_ACCOUNT_NAME);
+            let token = secret::text(&found, "token").filter(|_| account == Some(names::APP_DEPLOYER))?;
+            Some(Token {
                 token,
-                ca: decode(&secret["data"]["ca.crt"]).unwrap_or_default(),
-                account_uid,
+                ca: secret::bytes(&found, "ca.crt").unwrap_or_default(),
+                account_uid: account_uid.to_owned(),
                 renew_at: None,
-            });
-        }
+            })
+        }))
+    }
+
+    async fn request(&self, account_uid: String) -> Result<Token, kubeio::Error> {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS},
@@ -102,7 +122,7 @@ impl Publisher {
             .child
             .create_subresource(
                 &kubernetes::SERVICE_ACCOUNTS,
-                namespace,
+                Some(&self.config.namespace),
                 names::APP_DEPLOYER,
                 "token",
                 &request,
@@ -167,7 +187,7 @@ impl Publisher {
     async fn publish(&self, token: &Token) -> Result<(), kubeio::Error> {
         let namespace = Some(self.namespace.as_str());
         let name = names::CHILD_DEPLOYER_SECRET;
-        let wanted = secret(&self.config, &self.cluster_id, &self.namespace, token);
+        let wanted = published_secret(&self.config, &self.cluster_id, &self.namespace, token);
         let Some(current) = self.parent.get_opt(&kubernetes::SECRETS, namespace, name).await? else {
             self.parent
                 .create(&kubernetes::SECRETS, namespace, &wanted)
@@ -185,7 +205,7 @@ impl Publisher {
     }
 }
 
-fn secret(config: &Config, cluster_id: &str, namespace: &str, token: &Token) -> Value {
+fn published_secret(config: &Config, cluster_id: &str, namespace: &str, token: &Token) -> Value {
     let Token {
         token,
         ca,
@@ -206,11 +226,11 @@ fn secret(config: &Config, cluster_id: &str, namespace: &str, token: &Token) -> 
             "annotations": {annotations::AUTO_UPDATE: "true"},
         },
         "data": {
-            "ca.crt": STANDARD.encode(ca),
-            "token": STANDARD.encode(token),
-            "service-account.name": STANDARD.encode(names::APP_DEPLOYER),
-            "service-account.uid": STANDARD.encode(account_uid),
-            names::ADVERTISE_URL_KEY: STANDARD.encode(&config.child_url),
+            "ca.crt": secret::encode(ca),
+            "token": secret::encode(token),
+            "service-account.name": secret::encode(names::APP_DEPLOYER),
+            "service-account.uid": secret::encode(account_uid),
+            names::ADVERTISE_URL_KEY: secret::encode(&config.child_url),
         },
     })
 }
@@ -254,7 +274,7 @@ mod tests {
     fn the_secret_has_all_keys_and_is_left_alone_when_frozen() {
         let mut config = Config::new("https://p", "abcdef.0123456789abcdef", "host_1");
         config.child_url = "https://10.0.0.1:6443".to_owned();
-        let first = secret(&config, "id-1", "clusternet-x", &token("a"));
+        let first = published_secret(&config, "id-1", "clusternet-x", &token("a"));
         let keys: Vec<&String> = first["data"].as_object().unwrap().keys().collect();
         assert_eq!(
             keys,
@@ -267,12 +287,38 @@ mod tests {
             ]
         );
         assert!(meta::has_finalizer(&first, finalizers::APP));
-        let second = secret(&config, "id-1", "clusternet-x", &token("b"));
+        let second = published_secret(&config, "id-1", "clusternet-x", &token("b"));
         assert_eq!(update(&first, first.clone()), None);
         assert_eq!(update(&first, second.clone()).unwrap()["data"], second["data"]);
         let mut frozen = first;
         meta::set_annotation(&mut frozen, annotations::AUTO_UPDATE, "false");
         assert_eq!(update(&frozen, second), None);
+    }
+
+    #[test]
+    fn a_token_is_held_while_its_account_lives_and_its_time_has_not_come() {
+        let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+        for (renew_at, account, now, expected) in [
+            (Some("2026-01-01T12:00:00Z"), "u", "2026-01-01T11:59:59Z", true),
+            (Some("2026-01-01T12:00:00Z"), "u", "2026-01-01T12:00:00Z", false),
+            (
+                Some("2026-01-01T12:00:00Z"),
+                "other",
+                "2026-01-01T00:00:00Z",
+                false,
+            ),
+            (None, "u", "2026-01-01T00:00:00Z", false),
+        ] {
+            let token = Token {
+                renew_at: renew_at.map(at),
+                ..token("a")
+            };
+            assert_eq!(
+                token.is_fresh(account, at(now)),
+                expected,
+                "{renew_at:?} {account} {now}"
+            );
+        }
     }
 
     #[test]

@@ -2,28 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::deploy::plan;
 use crate::{registration, report};
-
-/// A Description from a parent that lies: whatever it asks for, planning and reporting hold.
-pub fn fuzz_description(bytes: &[u8]) {
-    let Ok(description) = serde_json::from_slice::<Value>(bytes) else {
-        return;
-    };
-    let (wanted, _) = plan::desired(&description);
-    for desired in &wanted {
-        let mut live = desired.object.clone();
-        if let Some(map) = live.as_object_mut() {
-            map.insert("spec".to_owned(), description["spec"].clone());
-        }
-        plan::step(desired, Some(&live), |_| false);
-        assert!(
-            !plan::drifted(&desired.object, &desired.object),
-            "an object does not differ from itself"
-        );
-    }
-    plan::leftovers(&description, plan::recorded(&description), &wanted);
-}
 
 /// A parent's answer to a request.
 pub fn fuzz_answer(bytes: &[u8]) {

@@ -23,9 +23,9 @@ const CONFLICT_TRIES: u32 = 5;
 /// Refusals in a row that end the session.
 const REFUSALS: u32 = 3;
 
-/// Why reporting ended.
+/// Why the parent has no use for reports any more.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum Lost {
     /// The parent does not know the credential any more.
     Unauthorized,
     /// The parent has no ManagedCluster for this child any more.
@@ -52,7 +52,7 @@ struct Sight {
 
 impl Heartbeat {
     /// Reports for ever; dropping the future ends it.
-    pub(crate) async fn run(self) -> End {
+    pub(crate) async fn run(self) -> Lost {
         let sight = self.open();
         let wait = async {
             sight.nodes.ready().await;
@@ -86,12 +86,12 @@ impl Heartbeat {
                         backoff.reset();
                         last = Some((Instant::now(), look.key(&self.config)));
                     }
-                    Ok(false) => return End::Gone,
+                    Ok(false) => return Lost::Gone,
                     Err(error) => {
                         tracing::warn!(error = %chain(&error), "report not delivered");
                         refusals = if error.is_unauthorized() { refusals + 1 } else { 0 };
                         if refusals >= REFUSALS {
-                            return End::Unauthorized;
+                            return Lost::Unauthorized;
                         }
                         pause = backoff.next_delay(self.env.random_u64());
                     }

@@ -1,11 +1,11 @@
 //! Takes a cluster out of the fleet, leaving nothing behind.
 
 use api::{clusters, finalizers, kubernetes, labels, names};
+use deployer::plan;
 use kubeio::{Client, DeleteOptions, ListOptions, Mapper, Patch};
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
 
-use crate::deploy::{found, plan};
 use crate::error::Error;
 use crate::identity;
 
@@ -180,7 +180,7 @@ async fn release(parent: &Client, resource: &ApiResource, object: &Value) -> Res
 /// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
 /// definitions.
 async fn remove_objects(child: &Client, left: &mut Left) {
-    let found = match found::find(child).await {
+    let found = match deployer::find(child).await {
         Ok(found) => found,
         Err(error) => return left.note("the applied objects".to_owned(), Err(error)),
     };

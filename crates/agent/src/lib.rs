@@ -1,13 +1,12 @@
-//! The agent in a child: registers with the parent, reports, keeps the tunnel open, and applies what its
-//! Descriptions ask for.
+//! The agent in a child: registers with the parent, reports, keeps the tunnel open, and (by the crate `deployer`)
+//! applies what its Descriptions ask for.
 //!
-//! Decisions are pure functions over snapshots ([`identity`], [`registration`], [`report`], [`deploy::plan`]…);
+//! Decisions are pure functions over snapshots ([`identity`], [`registration`], [`report`], …);
 //! the shells around them hold the clients. It is given clients and connectors and builds none from files, so the
 //! same code runs in a simulation. Deliberately absent: placing, overrides, Helm, the parent's side of registration.
 
 mod config;
 mod credentials;
-pub mod deploy;
 mod error;
 pub mod fuzz;
 mod heartbeat;
@@ -15,6 +14,7 @@ pub mod identity;
 mod leave;
 mod parent;
 pub mod registration;
+mod renewal;
 pub mod report;
 mod run;
 mod session;

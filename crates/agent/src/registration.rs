@@ -1,8 +1,6 @@
 //! The request of a child, the parent's answer, and the Secret that keeps it. Pure.
 
-use api::{clusters, labels, names};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use api::{clusters, labels, names, secret};
 use machinery::meta;
 use serde_json::{Value, json};
 
@@ -67,7 +65,10 @@ pub fn answer(request: &Value) -> Answer {
     match text("result") {
         "" => Answer::Waiting,
         "Approved" => {
-            let (Some(token), Some(ca)) = (decode(&status["token"]), decode(&status["caCertificate"])) else {
+            let (Some(token), Some(ca)) = (
+                secret::decode(&status["token"]),
+                secret::decode(&status["caCertificate"]),
+            ) else {
                 return Answer::Waiting;
             };
             let Ok(token) = String::from_utf8(token) else {
@@ -116,36 +117,30 @@ pub fn parent_secret(
             },
         },
         "data": {
-            "ca.crt": STANDARD.encode(credential.ca.as_deref().unwrap_or_default()),
-            "token": STANDARD.encode(&credential.token),
-            "namespace": STANDARD.encode(namespace),
-            names::ADVERTISE_URL_KEY: STANDARD.encode(&config.parent_url),
+            "ca.crt": secret::encode(credential.ca.as_deref().unwrap_or_default()),
+            "token": secret::encode(&credential.token),
+            "namespace": secret::encode(namespace),
+            names::ADVERTISE_URL_KEY: secret::encode(&config.parent_url),
         },
     })
 }
 
 /// Reads a kept membership; `None` if it is not of this parent or lacks something.
-pub fn kept(config: &Config, cluster_id: &str, secret: &Value) -> Option<Membership> {
-    let text = |field: &str| String::from_utf8(decode(&secret["data"][field])?).ok();
+pub fn kept(config: &Config, cluster_id: &str, kept: &Value) -> Option<Membership> {
+    let text = |field: &str| secret::text(kept, field);
     // Another id means that the Lease was made anew: a new cluster.
-    let same_cluster = meta::label(secret, labels::CLUSTER_ID).is_none_or(|id| id == cluster_id);
+    let same_cluster = meta::label(kept, labels::CLUSTER_ID).is_none_or(|id| id == cluster_id);
     if !same_cluster || text(names::ADVERTISE_URL_KEY)? != config.parent_url {
         return None;
     }
-    let token = text("token").filter(|token| !token.is_empty())?;
-    let namespace = text("namespace").filter(|namespace| !namespace.is_empty())?;
     Some(Membership {
-        namespace,
+        namespace: text("namespace")?,
         cluster: String::new(),
         credential: Credential {
-            token,
-            ca: decode(&secret["data"]["ca.crt"]).filter(|ca| !ca.is_empty()),
+            token: text("token")?,
+            ca: secret::bytes(kept, "ca.crt"),
         },
     })
-}
-
-pub(crate) fn decode(value: &Value) -> Option<Vec<u8>> {
-    STANDARD.decode(value.as_str()?).ok()
 }
 
 #[cfg(test)]
@@ -160,7 +155,7 @@ mod tests {
 
     fn approved() -> Value {
         json!({"status": {"result": "Approved", "dedicatedNamespace": "clusternet-x7k2p", "managedClusterName": "edge-7",
-            "token": STANDARD.encode("t"), "caCertificate": STANDARD.encode("pem")}})
+            "token": secret::encode("t"), "caCertificate": secret::encode("pem")}})
     }
 
     #[test]

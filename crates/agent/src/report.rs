@@ -1,14 +1,13 @@
 //! What an agent says about its cluster: pure functions from snapshots to the status.
 
 mod cidr;
-mod conditions;
 mod labels;
 mod nodes;
+mod ready;
 mod status;
 
 pub use cidr::{Cidrs, find as find_cidrs};
-pub(crate) use conditions::time;
-pub use conditions::{merge as merge_conditions, ready};
 pub use labels::{changes as label_changes, promote};
 pub use nodes::{statistics, sums};
+pub use ready::ready;
 pub use status::{Health, Snapshot, Usage, status};

@@ -15,7 +15,7 @@ use crate::error::{Error, chain};
 use crate::identity;
 use crate::parent::{Credential, ParentConnector};
 use crate::registration::{self, Answer, Membership};
-use crate::session::Session;
+use crate::session::{End, Session};
 
 /// The first waits for the parent's answer, then the period.
 const POLLS: [Duration; 4] = [
@@ -104,11 +104,15 @@ impl Agent {
         let cluster_id = identity::cluster_id(&leadership.lease).to_owned();
         tracing::info!(cluster = %cluster_id, "agent leads");
         let mut trust_kept = true;
+        let mut renewed = None;
         while !leadership.lost.is_cancelled() {
-            let membership = tokio::select! {
-                biased;
-                () = leadership.lost.cancelled() => return,
-                membership = self.join(&cluster_id, trust_kept) => membership,
+            let membership = match renewed.take() {
+                Some(membership) => membership,
+                None => tokio::select! {
+                    biased;
+                    () = leadership.lost.cancelled() => return,
+                    membership = self.join(&cluster_id, trust_kept) => membership,
+                },
             };
             let session = Session {
                 config: self.config.clone(),
@@ -120,9 +124,18 @@ impl Agent {
                 membership,
             };
             match session.run(&leadership.lost).await {
-                Ok(None) => return,
-                Ok(Some(end)) => {
-                    tracing::warn!(cluster = %cluster_id, why = ?end, "the parent does not know this cluster any more; registering again");
+                Ok(End::Stopped) => return,
+                Ok(End::Renewed(membership)) => {
+                    tracing::info!(cluster = %cluster_id, "the parent has handed out a new credential");
+                    if let Err(error) = self.keep(&cluster_id, &membership.cluster, &membership).await {
+                        // It works without; the next start begins with the old one and learns this one again.
+                        tracing::warn!(cluster = %cluster_id, error = %chain(&error), "the new credential is not kept");
+                    }
+                    renewed = Some(membership);
+                    continue;
+                }
+                Ok(End::Lost(why)) => {
+                    tracing::warn!(cluster = %cluster_id, ?why, "the parent does not know this cluster any more; registering again");
                     trust_kept = false;
                 }
                 Err(error) => {

@@ -6,19 +6,33 @@ use std::time::Duration;
 use ::tunnel::Dialer;
 use api::{clusters, labels, names};
 use clock::Env;
+use deployer::{Deployer, Duty, Parts};
+use distribution::sync;
 use kubeio::{Cache, CacheOptions, CancellationToken, Client};
+use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::credentials::Publisher;
-use crate::deploy::deployer::{Deployer, Parts};
 use crate::error::{Error, chain};
-use crate::heartbeat::{End, Heartbeat};
+use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
 use crate::registration::Membership;
-use crate::tunnel;
+use crate::{renewal, tunnel};
 
 /// How long what is under way may take once the session is over.
 const FINISH: Duration = Duration::from_secs(4);
+
+/// Why a session ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It was asked to.
+    Stopped,
+    /// The parent does not know the child any more.
+    Lost(Lost),
+    /// The parent has handed out another credential.
+    Renewed(Membership),
+}
 
 /// One session.
 pub(crate) struct Session {
@@ -32,8 +46,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Works until `shutdown` (`None`), or until the parent does not know the child any more.
-    pub(crate) async fn run(self, shutdown: &CancellationToken) -> Result<Option<End>, Error> {
+    /// Works until `shutdown`, or until the session is of no use any more.
+    pub(crate) async fn run(self, shutdown: &CancellationToken) -> Result<End, Error> {
         let Self {
             config,
             env,
@@ -70,17 +84,19 @@ impl Session {
             namespace: membership.namespace.clone(),
             cluster_id: cluster_id.clone(),
         };
+        let (duty, duties) = watch::channel(None);
         let deployer = Deployer::new(Parts {
-            parent,
+            parent: parent.clone(),
             child,
             namespace: membership.namespace.clone(),
-            clusters: managed,
-            default_mode: config.sync_mode,
-            app_pusher: config.gates.app_pusher,
+            duty: duties,
             recovery: config.gates.recovery,
             workers: config.workers,
+            component: names::AGENT,
+            metrics: config.metrics.clone(),
             env: env.clone(),
         });
+        let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, &env);
         // Cancelled when the session ends for whatever reason.
         let over = shutdown.child_token();
         let _end = over.clone().drop_guard();
@@ -95,7 +111,7 @@ impl Session {
                 &*connector,
                 credential,
                 dialer,
-                env,
+                env.clone(),
                 over.clone(),
             )
             .await;
@@ -112,12 +128,67 @@ impl Session {
                 if tokio::time::timeout(FINISH, deploying).await.is_err() {
                     tracing::warn!("a description was left in the middle; the next leader takes it up");
                 }
-                Ok(None)
+                Ok(End::Stopped)
             }
-            end = heartbeat.run() => Ok(Some(end)),
-            () = &mut deploying => Ok(None),
-            () = publisher.run() => Ok(None),
-            () = tunnel => Ok(None),
+            lost = heartbeat.run() => Ok(End::Lost(lost)),
+            membership = renewed => Ok(End::Renewed(membership)),
+            () = &mut deploying => Ok(End::Stopped),
+            () = publisher.run() => Ok(End::Stopped),
+            () = tunnel => Ok(End::Stopped),
+            () = follow_mode(&config, &managed, &duty) => Ok(End::Stopped),
+        }
+    }
+}
+
+/// Tells what to do about Descriptions, as long as the ManagedCluster may change its mode: for ever.
+async fn follow_mode(config: &Config, managed: &Cache, duty: &watch::Sender<Option<Duty>>) {
+    managed.ready().await;
+    let mut changes = managed.subscribe();
+    loop {
+        let now = Some(duty_of(config, managed.list().first().map(|cluster| &**cluster)));
+        duty.send_if_modified(|told| std::mem::replace(told, now) != now);
+        changes.next().await;
+    }
+}
+
+/// What the agent has to do about Descriptions. The mode that it was started with counts until there is a
+/// ManagedCluster with another.
+fn duty_of(config: &Config, cluster: Option<&Value>) -> Duty {
+    let mode = cluster.and_then(sync::mode).unwrap_or(config.sync_mode);
+    match sync::deployer(mode, Some(config.gates.app_pusher)) {
+        sync::Deployer::Agent => Duty::Deploy,
+        sync::Deployer::Parent => Duty::Observe,
+        sync::Deployer::Nobody(_) => Duty::Release,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::clusters::SyncMode;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_managed_clusters_mode_counts_more_than_the_flag() {
+        for (flag, cluster, pusher, expected) in [
+            (SyncMode::Pull, None, false, Duty::Deploy),
+            (SyncMode::Push, None, true, Duty::Observe),
+            (SyncMode::Push, Some("Pull"), true, Duty::Deploy),
+            (SyncMode::Pull, Some("Push"), true, Duty::Observe),
+            (SyncMode::Pull, Some("Push"), false, Duty::Release),
+            (SyncMode::Pull, Some("Dual"), true, Duty::Observe),
+            (SyncMode::Pull, Some("Dual"), false, Duty::Deploy),
+            (SyncMode::Push, Some("?"), true, Duty::Observe),
+        ] {
+            let mut config = Config::new("https://parent", "a.b.c", "host_1");
+            (config.sync_mode, config.gates.app_pusher) = (flag, pusher);
+            let cluster = cluster.map(|mode| json!({"spec": {"syncMode": mode}}));
+            assert_eq!(
+                duty_of(&config, cluster.as_ref()),
+                expected,
+                "{flag:?} {cluster:?} {pusher}"
+            );
         }
     }
 }

@@ -5,15 +5,6 @@ use testkit::replay;
 const ROUNDS: usize = 3_000;
 
 #[test]
-fn descriptions() {
-    replay(
-        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/description"),
-        ROUNDS,
-        agent::fuzz::fuzz_description,
-    );
-}
-
-#[test]
 fn answers() {
     replay(
         concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/answer"),

@@ -21,6 +21,7 @@ pub mod names;
 mod object;
 pub mod proxies;
 pub mod reasons;
+pub mod secret;
 pub mod shadow_url;
 
 pub use object::{Condition, ConditionStatus};

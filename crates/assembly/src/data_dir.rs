@@ -3,8 +3,14 @@
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::Error;
+
+/// Between two tries to rewrite a file.
+const REWRITE_PERIOD: Duration = Duration::from_mins(1);
 
 /// A data folder that nobody else uses while this value lives.
 #[derive(Debug)]
@@ -93,6 +99,17 @@ pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
+/// Writes a private file anew whenever its text changes.
+pub(crate) async fn rewrite_private(path: PathBuf, mut text: watch::Receiver<String>) {
+    while text.changed().await.is_ok() {
+        let now = text.borrow_and_update().clone();
+        while let Err(error) = write_private(&path, &now) {
+            tracing::error!(path = %path.display(), %error, "a file is not rewritten");
+            tokio::time::sleep(REWRITE_PERIOD).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +127,21 @@ mod tests {
         );
         drop(first);
         DataDir::lock(folder.path()).expect("it is free again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_follows_its_text_also_after_it_could_not_be_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("later").join("kubeconfig");
+        let (sender, text) = watch::channel("old".to_owned());
+        let rewriting = tokio::spawn(rewrite_private(path.clone(), text));
+        sender.send_replace("new".to_owned());
+        tokio::time::sleep(REWRITE_PERIOD / 2).await;
+        make(path.parent().expect("it has one")).expect("it can be made");
+        tokio::time::sleep(REWRITE_PERIOD).await;
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "new");
+        drop(sender);
+        rewriting.await.expect("it ends with its text");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Roles composed in one process: [`up()`] for people, the simulation for faults. No rules of its own.
 
+mod certificates;
 mod data_dir;
 mod demo;
 mod ensure;

@@ -79,6 +79,11 @@ pub async fn start_member(
         client: plane.account(names::AGENT).with_server(&plane.url),
         dialer: Arc::new(TcpDialer),
     };
+    let counted = told.metrics.clone();
+    plane
+        .server
+        .metrics()
+        .hook(move |text| text.push_str(&counted.render()));
     let connector: Arc<dyn ParentConnector> = Arc::new(parent);
     let agent = agent::run(told, child, connector, env.clone(), roles.shutdown().clone());
     roles.spawn(format!("{name}: agent"), agent);

@@ -72,10 +72,16 @@ pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> H
         "scheduler",
         scheduler::run(scheduling, client, env.clone(), shutdown.clone()),
     );
+    let controlling = controllers::Config::default();
+    let counted = controlling.metrics.clone();
+    plane
+        .server
+        .metrics()
+        .hook(move |text| text.push_str(&counted.render()));
     let client = plane.account(names::CONTROLLERS).with_server(&plane.url);
     tasks.spawn(
         "controllers",
-        controllers::run(controllers::Config::default(), client, env.clone(), shutdown),
+        controllers::run(controlling, client, env.clone(), shutdown),
     );
     hub
 }

@@ -18,7 +18,9 @@ use kubeio::Client;
 use runtime::Supervisor;
 use store::{Mode, Options, Store};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use crate::certificates::Certificates;
 use crate::{Error, data_dir};
 
 /// A running control plane.
@@ -32,8 +34,8 @@ pub struct Plane {
     pub url: String,
     /// Its certificate authority, PEM.
     pub authority_pem: String,
-    /// The administrator's kubeconfig. It holds a key.
-    pub kubeconfig: String,
+    /// The administrator's kubeconfig, which changes when its certificate is renewed. It holds a key.
+    pub kubeconfig: watch::Receiver<String>,
 }
 
 impl Plane {
@@ -55,7 +57,8 @@ impl Plane {
                 .and_then(|()| SystemDisk::open(&path))
                 .map_err(|source| Error::Folder { path, source })
         };
-        let pki = Pki::load_or_create(&open("pki")?, &[], env)?;
+        let keys = Arc::new(open("pki")?);
+        let pki = Pki::load_or_create(&*keys, &[], env)?;
         let store = Store::open(Arc::new(open("store")?), Options::new(env.clone()), Mode::Thread).map_err(
             |source| Error::Store {
                 path: folder.join("store"),
@@ -90,7 +93,7 @@ impl Plane {
             pki.authority.certificate_pem(),
             pki.front_proxy_authority.certificate_pem(),
         ];
-        let tls = server_config(certificate, &authorities)?;
+        let tls = server_config(certificate.clone(), &authorities)?;
         let (handler, shutdown) = (server.clone(), tasks.shutdown().clone());
         tasks.spawn(format!("{name}: listener"), async move {
             listen::serve(listener, tls, handler, Limits::default(), shutdown).await;
@@ -102,11 +105,25 @@ impl Plane {
             closing.close().await;
             Ok::<(), Error>(())
         });
+        let (sender, kubeconfig) = watch::channel(pki.admin_kubeconfig(name, &url).to_text());
+        let certificates = Certificates {
+            name: name.to_owned(),
+            url: url.clone(),
+            disk: keys,
+            env: env.clone(),
+            serving: certificate,
+            kubeconfig: sender,
+        };
+        let renewing = certificates.run(pki.renewal_at(), tasks.shutdown().clone());
+        tasks.spawn(format!("{name}: certificates"), async move {
+            renewing.await;
+            Ok::<(), Error>(())
+        });
         Ok(Self {
             server,
             store,
             authority_pem: pki.authority.certificate_pem().to_owned(),
-            kubeconfig: pki.admin_kubeconfig(name, &url).to_text(),
+            kubeconfig,
             url,
         })
     }

@@ -126,10 +126,7 @@ async fn start(
     let prepared = parent::prepare(&administrator).await?;
     let hub = parent::start_roles(&parent, env, &mut tasks.roles);
     // Not before: whoever finds it finds everything behind it.
-    data_dir::write_private(&folder.kubeconfig(), &parent.kubeconfig).map_err(|source| Error::Folder {
-        path: folder.root().to_owned(),
-        source,
-    })?;
+    hand_out_kubeconfig(folder, &parent, &mut tasks.roles)?;
     let (made, changed) = (prepared.created, prepared.changed);
     say(format!(
         "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
@@ -205,6 +202,22 @@ async fn start(
         demo::print_rows(out, &watcher.rows()).map_err(Error::Output)?;
         print_next_steps(out, folder).map_err(Error::Output)?;
     }
+    Ok(())
+}
+
+/// Writes the administrator's kubeconfig, now and whenever its certificate is renewed.
+fn hand_out_kubeconfig(folder: &DataDir, parent: &Plane, roles: &mut Supervisor) -> Result<(), Error> {
+    let text = parent.kubeconfig.borrow().clone();
+    data_dir::write_private(&folder.kubeconfig(), &text).map_err(|source| Error::Folder {
+        path: folder.root().to_owned(),
+        source,
+    })?;
+    let rewriting = data_dir::rewrite_private(folder.kubeconfig(), parent.kubeconfig.clone());
+    let shutdown = roles.shutdown().clone();
+    roles.spawn("kubeconfig", async move {
+        shutdown.run_until_cancelled(rewriting).await;
+        Ok::<(), Error>(())
+    });
     Ok(())
 }
 

@@ -51,6 +51,8 @@ pub struct Config {
     pub feed_inventory: bool,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
+    /// What is counted of applying into children; whoever keeps a clone can show it.
+    pub metrics: ::deployer::Metrics,
 }
 
 impl Default for Config {
@@ -60,6 +62,7 @@ impl Default for Config {
             workers: 10,
             feed_inventory: true,
             election: None,
+            metrics: ::deployer::Metrics::default(),
         }
     }
 }

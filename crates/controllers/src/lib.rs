@@ -5,6 +5,7 @@
 //! | `crrapprover` | ClusterRegistrationRequest → namespace, ManagedCluster, credential, rights ([`registration`]) |
 //! | `clusterlifecycle` | heartbeats → condition and taints; a deleted ManagedCluster leaves the fleet ([`lifecycle`]) |
 //! | `deployer` | Subscription → Base → Description, status back, protection of templates ([`deployer`]) |
+//! | | Description → child, where the parent applies ([`push`]) |
 //!
 //! Decisions are pure functions, in `distribution` or in the `plan` modules here; the shells watch, plan and carry
 //! out. The entry is [`run`].
@@ -14,6 +15,7 @@ mod config;
 pub mod deployer;
 mod index;
 pub mod lifecycle;
+pub mod push;
 pub mod registration;
 mod shared;
 
@@ -73,7 +75,10 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
     };
     let deployer = async {
         if on(Controller::Deployer) {
-            deployer::run(&shared, config, stop).await;
+            tokio::join!(
+                deployer::run(&shared, config, stop),
+                push::run(&shared, &config.metrics, stop)
+            );
         }
     };
     tokio::join!(approver, life_cycle, deployer);

@@ -18,6 +18,7 @@ pub mod overrides;
 pub mod protection;
 pub mod status;
 pub mod subscription;
+pub mod sync;
 
 #[cfg(test)]
 mod world;

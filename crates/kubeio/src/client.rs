@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use machinery::{ApiError, ApiResource};
 use serde_json::Value;
@@ -12,6 +12,7 @@ use tower::Service;
 
 use crate::error::{BoxError, Error};
 use crate::options::{DeleteOptions, ListOptions, Patch, WatchOptions, segment};
+use crate::rate::Rate;
 use crate::transport::{Body, Connection, Transport, config_from_token};
 use crate::watch::WatchStream;
 
@@ -107,6 +108,34 @@ impl Client {
             server,
             user_agent: USER_AGENT,
         })
+    }
+
+    /// A client of what lies behind a path of this one's server, such as a proxy's; each request carries the headers.
+    #[must_use]
+    pub fn through(&self, path: &str, headers: HeaderMap) -> Self {
+        let path = path.trim_end_matches('/').to_owned();
+        Self {
+            server: format!("{}{path}", self.server),
+            transport: self.transport.through(path, headers),
+            user_agent: self.user_agent.clone(),
+        }
+    }
+
+    /// The same client with a bound on requests, which its clones share. Waiting counts against the deadline of a
+    /// request.
+    #[must_use]
+    pub fn limited(self, rate: Rate) -> Self {
+        let transport = self.transport.limited(rate);
+        self.over(transport)
+    }
+
+    /// The same client over another carrier.
+    pub(crate) fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport.clone()
     }
 
     /// The server's URL, empty for a service in this process.

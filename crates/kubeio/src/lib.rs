@@ -13,7 +13,9 @@ mod key;
 mod mapper;
 mod options;
 mod queue;
+mod rate;
 mod recorder;
+mod reload;
 mod transport;
 mod watch;
 
@@ -28,6 +30,7 @@ pub use key::ObjectKey;
 pub use mapper::{Discovered, Discovery, Mapper};
 pub use options::{DeleteOptions, ListOptions, Patch, Propagation, WatchOptions};
 pub use queue::{Outcome, Queue, QueueOptions};
+pub use rate::Rate;
 pub use recorder::{EventType, Recorder};
 pub use tokio_util::sync::CancellationToken;
 pub use transport::{Body, Connection, Trust};

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use tokio::sync::watch;
 use tower::{Service, ServiceExt};
 
 use crate::error::{BoxError, Error};
+use crate::rate::{Limiter, Rate};
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -107,6 +109,46 @@ impl Transport {
                 })
             }),
         })
+    }
+
+    /// What lies behind a path of this server; each request carries the headers.
+    pub(crate) fn through(&self, prefix: String, headers: HeaderMap) -> Self {
+        let inner = self.clone();
+        Self {
+            send: Arc::new(move |mut request| {
+                let rest = request.uri().path_and_query().map_or("/", |path| path.as_str());
+                match Uri::try_from(format!("{prefix}{rest}")) {
+                    Ok(uri) => *request.uri_mut() = uri,
+                    Err(error) => return Box::pin(std::future::ready(Err(error.into()))),
+                }
+                request.headers_mut().extend(headers.clone());
+                inner.send(request)
+            }),
+        }
+    }
+
+    /// The same, with a bound on requests.
+    pub(crate) fn limited(&self, rate: Rate) -> Self {
+        let (inner, limiter) = (self.clone(), Arc::new(Limiter::new(rate)));
+        Self {
+            send: Arc::new(move |request| {
+                let (inner, limiter) = (inner.clone(), Arc::clone(&limiter));
+                Box::pin(async move {
+                    tokio::time::sleep_until(limiter.take()).await;
+                    inner.send(request).await
+                })
+            }),
+        }
+    }
+
+    /// Whichever carrier is there when a request is sent.
+    pub(crate) fn latest(carriers: watch::Receiver<Self>) -> Self {
+        Self {
+            send: Arc::new(move |request| {
+                let carrier = carriers.borrow().clone();
+                carrier.send(request)
+            }),
+        }
     }
 
     pub(crate) fn send(

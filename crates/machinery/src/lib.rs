@@ -3,6 +3,7 @@
 
 pub mod builtin;
 pub mod cel;
+pub mod conditions;
 pub mod field;
 pub mod fuzz;
 pub mod jsonpath;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Child;
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use api::names;
 use assembly::HttpsParent;
 use clock::Env;
@@ -14,18 +14,16 @@ use kubeio::{Client, ElectorConfig};
 use runtime::CancellationToken;
 use tokio::net::TcpListener;
 
-use crate::cli::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+use crate::cli::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+use crate::run::Failure;
 
 /// The cluster that a role works on.
-async fn client(role: &RoleArgs) -> anyhow::Result<Client> {
-    match &role.kubeconfig {
+async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
+    match &cluster.kubeconfig {
         None => Client::in_cluster().context("no --kubeconfig, and this is no pod with a service account"),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Client::from_kubeconfig(&text, None)
-                .await
-                .with_context(|| path.display().to_string())
-        }
+        Some(path) => Client::from_kubeconfig_file(path)
+            .await
+            .with_context(|| path.display().to_string()),
     }
 }
 
@@ -56,7 +54,7 @@ pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyho
         });
     Ok(::hub::serve(
         config,
-        client(&args.role).await?,
+        client(&args.role.cluster).await?,
         listener,
         Env::system(),
         shutdown,
@@ -82,7 +80,7 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
         election: election(&args.role, names::SCHEDULER, &env),
         ..::scheduler::Config::default()
     };
-    Ok(::scheduler::run(config, client(&args.role).await?, env, shutdown).await?)
+    Ok(::scheduler::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
 }
 
 pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
@@ -90,35 +88,14 @@ pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationTok
     let words = args.controllers.iter().map(String::as_str);
     let mut config = ::controllers::Config::default().with_controllers(words)?;
     config.election = election(&args.role, names::CONTROLLERS, &env);
-    Ok(::controllers::run(config, client(&args.role).await?, env, shutdown).await?)
+    Ok(::controllers::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
 }
 
-pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> Result<(), Failure> {
     let env = Env::system();
-    let client = client(&args.role).await?;
+    let mut config = agent_config(&args, &env).map_err(Failure::usage)?;
     let authority_pem = args.cluster_reg_parent_ca.as_deref().map(read).transpose()?;
-    let mut config = ::agent::Config::new(
-        args.cluster_reg_parent_url.clone(),
-        args.cluster_reg_token,
-        identity(&env),
-    );
-    config.cluster_name = args.cluster_reg_name;
-    config.cluster_name_prefix = args.cluster_reg_name_prefix;
-    config.cluster_namespace = args.cluster_reg_namespace;
-    config.cluster_type = args.cluster_reg_type;
-    config.sync_mode = args.cluster_sync_mode.into();
-    config.cluster_labels = labels(&args.cluster_labels)?;
-    config.report_interval = duration(
-        "--cluster-status-update-frequency",
-        &args.cluster_status_update_frequency,
-    )?;
-    config.collect_interval = duration(
-        "--cluster-status-collect-frequency",
-        &args.cluster_status_collect_frequency,
-    )?;
-    config.promotion.threshold = args.labels_aggregate_threshold;
-    config.promotion.prefixes = args.labels_aggregate_prefix;
-    config.use_metrics_server = args.use_metrics_server;
+    let client = client(&args.cluster).await?;
     client.server().clone_into(&mut config.child_url);
     let parent = HttpsParent {
         url: args.cluster_reg_parent_url,
@@ -128,7 +105,47 @@ pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> anyho
         client,
         dialer: Arc::new(tunnel::TcpDialer),
     };
-    Ok(::agent::run(config, child, Arc::new(parent), env, shutdown).await?)
+    let ended = ::agent::run(config, child, Arc::new(parent), env, shutdown).await;
+    Ok(ended.map_err(anyhow::Error::from)?)
+}
+
+/// What the flags say, checked.
+fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> {
+    if !args.leader_elect {
+        bail!(
+            "--leader-elect=false: an agent works under its Lease, whose UID is the cluster's id; leave the flag out"
+        );
+    }
+    let mut config = ::agent::Config::new(
+        args.cluster_reg_parent_url.clone(),
+        args.cluster_reg_token.clone(),
+        identity(env),
+    );
+    config.cluster_name.clone_from(&args.cluster_reg_name);
+    config
+        .cluster_name_prefix
+        .clone_from(&args.cluster_reg_name_prefix);
+    config.cluster_namespace.clone_from(&args.cluster_reg_namespace);
+    config.cluster_type.clone_from(&args.cluster_reg_type);
+    config.sync_mode = args.cluster_sync_mode.into();
+    config.cluster_labels = labels(&args.cluster_labels)?;
+    config.gates = ::agent::Gates::parse(&args.feature_gates)?;
+    config.report_interval = duration(
+        "--cluster-status-update-frequency",
+        &args.cluster_status_update_frequency,
+    )?;
+    config.collect_interval = duration(
+        "--cluster-status-collect-frequency",
+        &args.cluster_status_collect_frequency,
+    )?;
+    config.promotion.threshold = args.labels_aggregate_threshold;
+    config
+        .promotion
+        .prefixes
+        .clone_from(&args.labels_aggregate_prefix);
+    config.use_metrics_server = args.use_metrics_server;
+    config.check()?;
+    Ok(config)
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -180,7 +197,56 @@ pub(crate) fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command, RoleCommand};
+
+    /// What is wrong with an agent's command line; nothing if it is fine.
+    fn problem(words: &str) -> String {
+        let parsed = Cli::try_parse_from(["tombolo", "agent"].into_iter().chain(words.split_whitespace()));
+        let cli = match parsed {
+            Ok(cli) => cli,
+            Err(error) => return error.to_string(),
+        };
+        let Command::Role(RoleCommand::Agent(args)) = cli.command else {
+            panic!("an agent was asked for");
+        };
+        agent_config(&args, &Env::system()).map_or_else(|error| format!("{error:#}"), |_| String::new())
+    }
+
+    #[test]
+    fn an_agents_flags_that_do_not_fit_are_named() {
+        let good = "--cluster-reg-parent-url https://parent --cluster-reg-token abcdef.0123456789abcdef";
+        for (more, flags) in [
+            ("", &[][..]),
+            ("--leader-elect", &[]),
+            ("--leader-elect=true", &[]),
+            ("--leader-elect=false", &["--leader-elect=false"]),
+            ("--cluster-sync-mode Push", &["--cluster-sync-mode"]),
+            ("--cluster-sync-mode Push --feature-gates AppPusher=true", &[]),
+            ("--cluster-sync-mode Dual", &[]),
+            ("--feature-gates AppPusher", &["--feature-gates"]),
+            (
+                "--cluster-reg-name No_ --cluster-sync-mode push",
+                &["--cluster-reg-name", "--cluster-sync-mode"],
+            ),
+            ("--cluster-labels a", &["--cluster-labels"]),
+        ] {
+            let problem = problem(&format!("{good} {more}"));
+            assert_eq!(problem.is_empty(), flags.is_empty(), "{more}: {problem}");
+            for flag in flags {
+                assert!(problem.contains(flag), "{more}: {problem}");
+            }
+        }
+        for (lacking, flag) in [
+            ("--cluster-reg-parent-url https://parent", "--cluster-reg-token"),
+            ("--cluster-reg-token a.b.c", "--cluster-reg-parent-url"),
+        ] {
+            let problem = problem(lacking);
+            assert!(problem.contains(flag), "{lacking}: {problem}");
+        }
+    }
 
     #[test]
     fn reads_durations() {

@@ -23,6 +23,16 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
 }
 
+impl Failure {
+    /// What was typed makes no sense.
+    pub(crate) fn usage(error: anyhow::Error) -> Self {
+        Self {
+            error: Some(error),
+            code: 2,
+        }
+    }
+}
+
 impl From<commands::Error> for Failure {
     fn from(error: commands::Error) -> Self {
         let code = if matches!(error, commands::Error::Usage(_)) {
@@ -112,12 +122,12 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Person(command) => person(command, out).await,
         Command::Role(command) => {
             let shutdown = on_signal()?;
-            Ok(match command {
-                RoleCommand::Hub(args) => roles::hub(args, shutdown).await,
-                RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
-                RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
+            match command {
+                RoleCommand::Hub(args) => Ok(roles::hub(args, shutdown).await?),
+                RoleCommand::Scheduler(args) => Ok(roles::scheduler(args, shutdown).await?),
+                RoleCommand::Controllers(args) => Ok(roles::controllers(args, shutdown).await?),
                 RoleCommand::Agent(args) => roles::agent(*args, shutdown).await,
-            }?)
+            }
         }
     }
 }

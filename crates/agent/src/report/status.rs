@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use machinery::conditions;
 use serde_json::{Value, json};
 
 use super::cidr::Cidrs;
-use super::{conditions, nodes};
+use super::{nodes, ready};
 use crate::config::Config;
 
 /// How the child's API server answers.
@@ -84,7 +85,7 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         "predictorEnabled": config.gates.predictor,
         "predictorAddress": config.predictor.address,
         "predictorDirectAccess": config.predictor.direct_access,
-        "conditions": conditions::merge(old_conditions, conditions::ready(*health, *now)),
+        "conditions": conditions::merge(old_conditions, ready::ready(*health, *now)),
     });
     for (field, found, given) in [
         ("clusterCIDR", &cidrs.cluster, &config.cluster_cidr),

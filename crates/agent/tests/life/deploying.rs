@@ -343,6 +343,31 @@ async fn the_agent_follows_the_sync_mode_of_its_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_ends_also_when_nobody_applies_any_more() {
+    let (world, agent) = World::joined().await;
+    world
+        .describe("app", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("app", "Success").await;
+    let push = json!({"spec": {"syncMode": "Push"}});
+    let managed = &clusters::MANAGED_CLUSTERS;
+    world
+        .change(&world.parent, managed, Some(NAMESPACE), "edge-7", &push)
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world
+        .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world
+        .gone(&world.child, &kubernetes::NAMESPACES, None, "shop")
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_descriptions_do_not_fight_over_an_object() {
     let (world, agent) = World::joined().await;
     world

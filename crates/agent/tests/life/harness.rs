@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::{Child, Config, Credential, ParentConnector};
-use api::{apps, clusters, finalizers, kubernetes, labels, names};
+use api::{apps, clusters, finalizers, labels, names, secret};
 use apiserver::{ApiServer, UserInfo};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clock::Env;
 use http::{Request, Response};
@@ -16,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use kubeio::{CancellationToken, Client, DeleteOptions, ListOptions, Patch};
 use machinery::{ApiError, ApiResource, Reason};
 use serde_json::{Value, json};
+use testplane::Plane;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
@@ -39,17 +38,6 @@ pub(crate) struct World {
     connector: Arc<Connector>,
     env: Env,
     servers_stop: CancellationToken,
-}
-
-/// Wall time that goes with the paused clock.
-#[derive(Debug)]
-struct Wall(tokio::time::Instant);
-
-impl clock::Clock for Wall {
-    fn now(&self) -> jiff::Timestamp {
-        let since = i64::try_from(self.0.elapsed().as_millis()).unwrap();
-        jiff::Timestamp::from_millisecond(1_800_000_000_000 + since).unwrap()
-    }
 }
 
 pub(crate) struct Agent {
@@ -105,26 +93,6 @@ impl ParentConnector for Connector {
     }
 }
 
-async fn server(env: &Env, stop: &CancellationToken) -> Arc<ApiServer> {
-    let env = env.clone();
-    let disk = clock::disk::SimDisk::new(1);
-    let store = store::Store::open(
-        Arc::new(disk),
-        store::Options::new(env.clone()),
-        store::Mode::Inline,
-    )
-    .unwrap();
-    let config = apiserver::Config::new(store, env, Arc::new(apiserver::authz::AllowAll));
-    let server = ApiServer::start(config).await.unwrap();
-    let facts = apiserver::bootstrap_policy::Facts::default();
-    drop(
-        apiserver::controllers::govern(&server, facts, stop)
-            .await
-            .unwrap(),
-    );
-    server
-}
-
 pub(crate) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
@@ -132,23 +100,11 @@ pub(crate) fn namespace(name: &str) -> Value {
 impl World {
     pub(crate) async fn start() -> Self {
         let stop = CancellationToken::new();
-        let env = Env {
-            clock: Arc::new(Wall(tokio::time::Instant::now())),
-            ..Env::system()
-        };
-        let (parent_server, child_server) = (server(&env, &stop).await, server(&env, &stop).await);
-        let parent = Client::from_service(parent_server.client_service(UserInfo::loopback()));
-        let child = Client::from_service(child_server.client_service(UserInfo::loopback()));
-        for crd in api::crds() {
-            parent
-                .create(&kubernetes::CUSTOM_RESOURCE_DEFINITIONS, None, &crd)
-                .await
-                .unwrap();
-        }
-        parent
-            .create(&kubernetes::NAMESPACES, None, &namespace(NAMESPACE))
-            .await
-            .unwrap();
+        let env = testplane::paused_env();
+        let (parent, child) = (Plane::start_parent(&env).await, Plane::start(&env).await);
+        parent.govern(&stop).await;
+        child.govern(&stop).await;
+        parent.create_namespaces(&[NAMESPACE]).await;
         let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
         let (forbidden, unanswered) = (Forbidden::default(), Forbidden::default());
         let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
@@ -156,14 +112,14 @@ impl World {
         config.child_url = "https://child:6443".to_owned();
         config.cluster_name = Some("edge-7".to_owned());
         Self {
-            agent_child: guarded(&child_server, &forbidden),
+            agent_child: guarded(&child.server, &forbidden),
             connector: Arc::new(Connector {
-                server: parent_server,
+                server: parent.server,
                 tokens: tokens.clone(),
                 forbidden: unanswered.clone(),
             }),
-            parent,
-            child,
+            parent: parent.client,
+            child: child.client,
             config,
             tokens,
             forbidden,
@@ -213,7 +169,7 @@ impl World {
         assert!(made.as_ref().is_ok_and(|_| true) || made.unwrap_err().is_already_exists());
         self.tokens.lock().unwrap().insert(token.to_owned());
         let status = json!({"status": {"result": "Approved", "dedicatedNamespace": NAMESPACE,
-            "managedClusterName": "edge-7", "token": STANDARD.encode(token), "caCertificate": STANDARD.encode("pem")}});
+            "managedClusterName": "edge-7", "token": secret::encode(token), "caCertificate": secret::encode("pem")}});
         self.parent
             .patch(
                 &clusters::REGISTRATION_REQUESTS,
@@ -231,7 +187,7 @@ impl World {
     pub(crate) async fn describe(&self, name: &str, objects: &[Value]) {
         let raw: Vec<String> = objects
             .iter()
-            .map(|object| STANDARD.encode(object.to_string()))
+            .map(|object| secret::encode(object.to_string()))
             .collect();
         let description = json!({
             "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",

@@ -214,3 +214,71 @@ async fn a_second_replica_takes_over_where_the_first_left() {
     assert_eq!(requests.items.len(), 1, "the cluster is the same");
     second.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_credential_takes_the_place_of_the_held_one_before_that_ends() {
+    let (world, agent) = World::joined().await;
+    let kept = async |token: &str| {
+        let token = api::secret::encode(token);
+        world
+            .wait(
+                &world.child,
+                &kubernetes::SECRETS,
+                Some("clusternet-system"),
+                names::PARENT_CLUSTER_SECRET,
+                |it| it["data"]["token"] == token,
+            )
+            .await;
+    };
+    kept("token-1").await;
+
+    // One that the parent does not take itself changes nothing.
+    world.approve("junk").await;
+    world.tokens.lock().unwrap().remove("junk");
+    tokio::time::sleep(std::time::Duration::from_mins(20)).await;
+    kept("token-1").await;
+
+    world.approve("token-2").await;
+    tokio::time::sleep(std::time::Duration::from_mins(8)).await;
+    kept("token-2").await;
+    world.tokens.lock().unwrap().remove("token-1");
+    world.describe("app", &[crate::harness::namespace("shop")]).await;
+    world.phase("app", "Success").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_credential_of_the_child_is_published() {
+    let (world, agent) = World::joined().await;
+    let (secrets, system) = (&kubernetes::SECRETS, Some("clusternet-system"));
+    let published = async |token: &str| {
+        world
+            .wait(
+                &world.parent,
+                secrets,
+                Some(NAMESPACE),
+                names::CHILD_DEPLOYER_SECRET,
+                |it| it["data"]["token"] == token,
+            )
+            .await;
+    };
+    for token in ["b25l", "dHdv"] {
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": names::APP_DEPLOYER,
+            "annotations": {"kubernetes.io/service-account.name": names::APP_DEPLOYER}},
+            "data": {"token": token, "ca.crt": "cA=="}});
+        drop(
+            world
+                .child
+                .delete(
+                    secrets,
+                    system,
+                    names::APP_DEPLOYER,
+                    &kubeio::DeleteOptions::background(),
+                )
+                .await,
+        );
+        world.child.create(secrets, system, &object).await.unwrap();
+        published(token).await;
+    }
+    agent.stop().await;
+}

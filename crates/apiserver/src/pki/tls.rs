@@ -91,11 +91,16 @@ impl ServingCertificate {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
+
+    /// What it shows now.
+    pub fn current(&self) -> Arc<CertifiedKey> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.current())
     }
 }
 

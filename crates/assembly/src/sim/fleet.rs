@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Child, Credential, ParentConnector};
+use api::clusters::SyncMode;
 use api::names;
 use apiserver::UserInfo;
-use clock::SplitMix;
+use clock::{Env, SplitMix};
 use jiff::SignedDuration;
 use kubeio::Client;
 use members::NodeSpec;
@@ -14,13 +15,16 @@ use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Death, Role};
+use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Death, Role, RunningRole};
 use super::door::{Door, Fuse, Identity, Sockets, Way};
 use super::link::Link;
 use super::trace::Trace;
 
 /// How many members a fleet has.
 pub(crate) const MEMBERS: usize = 3;
+
+/// The member into which the parent applies; the others' agents do it themselves.
+const PUSHED: &str = "member-3";
 
 /// What the agents register with.
 const BOOTSTRAP_TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
@@ -137,77 +141,64 @@ fn account(name: &str) -> UserInfo {
     UserInfo::service_account(names::SYSTEM_NAMESPACE, name)
 }
 
-fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
+/// A role that needs no more than its own cluster; `run` starts it.
+fn role(
+    seed: u64,
+    cluster: &Cluster,
+    (name, link): (&'static str, &str),
+    user: UserInfo,
+    run: impl Fn(Client, Env) -> RunningRole + Send + Sync + 'static,
+) -> Arc<Role> {
     let fuse = Arc::new(Fuse::default());
-    let link = Link::new(seed, "scheduler", NEAR);
-    let client = parent.client(account(names::SCHEDULER), &link, &fuse);
-    let env = parent.environment("scheduler");
-    let run = move || {
-        let running = scheduler::run(
-            scheduler::Config::default(),
-            client.clone(),
-            env.clone(),
-            CancellationToken::new(),
-        );
-        boxed(running)
-    };
+    let link = Link::new(seed, link, NEAR);
+    let client = cluster.client(user, &link, &fuse);
+    let env = cluster.environment(name);
     Arc::new(Role {
-        cluster: parent.name().to_owned(),
-        name: "scheduler",
+        cluster: cluster.name().to_owned(),
+        name,
         fuse,
         link,
-        run: Box::new(run),
+        run: Box::new(move || run(client.clone(), env.clone())),
+    })
+}
+
+fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
+    let called = ("scheduler", "scheduler");
+    role(seed, parent, called, account(names::SCHEDULER), |client, env| {
+        let config = scheduler::Config::default();
+        boxed(scheduler::run(config, client, env, CancellationToken::new()))
     })
 }
 
 fn controllers(seed: u64, parent: &Cluster) -> Arc<Role> {
-    let fuse = Arc::new(Fuse::default());
-    let link = Link::new(seed, "controllers", NEAR);
-    let client = parent.client(account(names::CONTROLLERS), &link, &fuse);
-    let env = parent.environment("controllers");
-    let run = move || {
-        let running = controllers::run(
-            controllers::Config::default(),
-            client.clone(),
-            env.clone(),
-            CancellationToken::new(),
-        );
-        boxed(running)
-    };
-    Arc::new(Role {
-        cluster: parent.name().to_owned(),
-        name: "controllers",
-        fuse,
-        link,
-        run: Box::new(run),
-    })
+    let called = ("controllers", "controllers");
+    role(
+        seed,
+        parent,
+        called,
+        account(names::CONTROLLERS),
+        |client, env| {
+            let config = controllers::Config::default();
+            boxed(controllers::run(config, client, env, CancellationToken::new()))
+        },
+    )
 }
 
 fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
-    let fuse = Arc::new(Fuse::default());
-    let link = Link::new(seed, &format!("{} workloads", cluster.name()), NEAR);
-    let client = cluster.client(UserInfo::loopback(), &link, &fuse);
-    let env = cluster.environment("workloads");
     let config = members::Config {
         nodes: (1..=nodes)
             .map(|node| NodeSpec::named(format!("node-{node}")))
             .collect(),
     };
-    let run = move || {
-        let running = members::run(
+    let link = format!("{} workloads", cluster.name());
+    let called = ("workloads", link.as_str());
+    role(seed, cluster, called, UserInfo::loopback(), move |client, env| {
+        boxed(members::run(
             config.clone(),
-            client.clone(),
-            env.clone(),
+            client,
+            env,
             CancellationToken::new(),
-        );
-        boxed(running)
-    };
-    Arc::new(Role {
-        cluster: cluster.name().to_owned(),
-        name: "workloads",
-        fuse,
-        link,
-        run: Box::new(run),
+        ))
     })
 }
 
@@ -241,6 +232,10 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
         config
             .cluster_labels
             .insert("demo".to_owned(), "nginx".to_owned());
+        if name == PUSHED {
+            config.sync_mode = SyncMode::Push;
+            config.gates.app_pusher = true;
+        }
         config.report_interval = Duration::from_secs(10);
         config.collect_interval = Duration::from_secs(5);
         // Without TLS, which is neither simulated nor deterministic.
@@ -263,9 +258,7 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
     })
 }
 
-fn boxed<E: Into<BoxError>>(
-    running: impl Future<Output = Result<(), E>> + Send + 'static,
-) -> super::cluster::RunningRole {
+fn boxed<E: Into<BoxError>>(running: impl Future<Output = Result<(), E>> + Send + 'static) -> RunningRole {
     Box::pin(async move { running.await.map_err(Into::into) })
 }
 

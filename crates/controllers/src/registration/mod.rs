@@ -1,7 +1,8 @@
-//! A ClusterRegistrationRequest becomes a cluster of the fleet.
+//! A ClusterRegistrationRequest becomes a cluster of the fleet, and keeps what it was granted ([`upkeep`]).
 
 pub mod plan;
 pub mod rights;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,13 @@ const MOST_PASSES: usize = 16;
 
 /// Runs the controller until the token is cancelled.
 pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
+    tokio::join!(
+        answer_requests(shared, workers, stop),
+        upkeep::run(shared, workers, stop)
+    );
+}
+
+async fn answer_requests(shared: &Shared, workers: usize, stop: &CancellationToken) {
     let options = QueueOptions {
         base: Duration::from_millis(50),
         max: Duration::from_secs(15),
@@ -50,7 +58,7 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
     if !plan::is_open(&request) {
         return Outcome::Done;
     }
-    match approve(shared, &request).await {
+    match settle(shared, &request, plan::plan).await {
         Ok(Next::Again(delay)) => Outcome::After(delay),
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Blocked(why)) => {
@@ -68,10 +76,13 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
 }
 
 /// Looks, plans and carries out until nothing is left to write.
-async fn approve(shared: &Shared, request: &Value) -> Result<Next, Error> {
+async fn settle(
+    shared: &Shared,
+    request: &Value,
+    plan: fn(&plan::View) -> distribution::Plan,
+) -> Result<Next, Error> {
     for _ in 0..MOST_PASSES {
-        let view = snapshot(shared, request).await?;
-        let plan = plan::plan(&view);
+        let plan = plan(&snapshot(shared, request).await?);
         let (writes, next) = (plan.writes(), plan.next.clone());
         shared.carry_out(plan).await?;
         if !writes || next != Next::Done {

@@ -17,7 +17,7 @@ const TOKEN_POLL: Duration = Duration::from_millis(100);
 /// The schema's limit for a ManagedCluster's name in statuses.
 const CLUSTER_NAME_LIMIT: usize = 63;
 /// The type of a token Secret.
-const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+pub(super) const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
 /// What one plan may look at: what there is already.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +49,11 @@ pub fn is_open(request: &Value) -> bool {
             .as_str()
             .unwrap_or_default()
             .is_empty()
+}
+
+/// Whether a request was granted.
+pub fn is_approved(request: &Value) -> bool {
+    !meta::is_deleting(request) && request["status"]["result"] == "Approved"
 }
 
 /// Whether a request has the name that belongs to a cluster id.
@@ -95,10 +100,7 @@ pub fn plan(view: &View) -> Plan {
         return plan;
     };
     if view.cluster.is_none() {
-        plan.push(create(
-            &clusters::MANAGED_CLUSTERS,
-            new_cluster(request, namespace),
-        ));
+        plan.push(create(&clusters::MANAGED_CLUSTERS, new_cluster(view, namespace)));
     }
     let Some(account) = &view.service_account else {
         plan.push(create(
@@ -114,6 +116,54 @@ pub fn plan(view: &View) -> Plan {
         Some(secret) => approve(view, secret, &mut plan),
     }
     plan
+}
+
+/// The next steps for a request that was granted: its account, its rights as this version wants them, its credential,
+/// and the answer, which hands that out. Nothing for a cluster that leaves: it loses all of this on purpose.
+pub fn keep_up(view: &View) -> Plan {
+    let mut plan = Plan::default();
+    let request = &view.request;
+    let id = request["spec"]["clusterId"].as_str().unwrap_or_default();
+    if !is_approved(request) || !is_named_after(request, id) {
+        return plan;
+    }
+    let (Some(namespace), Some(_)) = (&view.namespace, &view.cluster) else {
+        return plan;
+    };
+    let Some(account) = &view.service_account else {
+        plan.push(create(
+            &kubernetes::SERVICE_ACCOUNTS,
+            new_account(request, namespace),
+        ));
+        return plan;
+    };
+    grant(view, id, namespace, account, &mut plan);
+    match &view.token {
+        None => plan.push(create(&kubernetes::SECRETS, new_token(request, account))),
+        Some(secret) => hand_out(request, secret, &mut plan),
+    }
+    plan
+}
+
+/// Puts a credential into the answer that has another.
+fn hand_out(request: &Value, secret: &Value, plan: &mut Plan) {
+    let Some((token, authority)) = credential(secret) else {
+        plan.next = Next::Again(TOKEN_POLL);
+        return;
+    };
+    let status = &request["status"];
+    if status["token"] != token || status["caCertificate"] != authority {
+        plan.push(answer(
+            request,
+            json!({"token": token, "caCertificate": authority}),
+        ));
+    }
+}
+
+/// Token and authority of a token Secret, as the wire has them, once both are there.
+fn credential(secret: &Value) -> Option<(&str, &str)> {
+    let data = |key: &str| secret["data"][key].as_str().filter(|text| !text.is_empty());
+    data("token").zip(data("ca.crt"))
 }
 
 /// Why a request can never be granted as it is; it may still be corrected.
@@ -135,8 +185,7 @@ fn fault(request: &Value) -> Option<String> {
 
 /// Once the credential is there.
 fn approve(view: &View, secret: &Value, plan: &mut Plan) {
-    let data = |key: &str| secret["data"][key].as_str().filter(|text| !text.is_empty());
-    let (Some(token), Some(authority)) = (data("token"), data("ca.crt")) else {
+    let Some((token, authority)) = credential(secret) else {
         plan.next = Next::Again(TOKEN_POLL);
         return;
     };
@@ -192,7 +241,8 @@ fn new_namespace(request: &Value) -> Value {
     namespace
 }
 
-fn new_cluster(request: &Value, namespace: &Value) -> Value {
+fn new_cluster(view: &View, namespace: &Value) -> Value {
+    let request = &view.request;
     let spec = &request["spec"];
     // A child chooses its labels, but cannot pass for another.
     let mut all = spec["clusterLabels"].as_object().cloned().unwrap_or_default();
@@ -281,6 +331,20 @@ mod tests {
         })
     }
 
+    fn slot<'a>(view: &'a mut View, resource: &ApiResource) -> &'a mut Option<Value> {
+        match &*resource.plural {
+            "namespaces" => &mut view.namespace,
+            "managedclusters" => &mut view.cluster,
+            "serviceaccounts" => &mut view.service_account,
+            "secrets" => &mut view.token,
+            "clusterroles" => &mut view.cluster_role,
+            "clusterrolebindings" => &mut view.cluster_role_binding,
+            "roles" => &mut view.role,
+            "rolebindings" => &mut view.role_binding,
+            other => panic!("{other}"),
+        }
+    }
+
     /// Carries a plan out on the view, as the server would.
     fn apply(view: &mut View, plan: &Plan) {
         for action in &plan.actions {
@@ -291,27 +355,26 @@ mod tests {
                     if let Some(prefix) = metadata.remove("generateName") {
                         metadata.insert("name".into(), json!(format!("{}x7k2p", prefix.as_str().unwrap())));
                     }
-                    let slot = match &*resource.plural {
-                        "namespaces" => &mut view.namespace,
-                        "managedclusters" => &mut view.cluster,
-                        "serviceaccounts" => &mut view.service_account,
-                        "secrets" => &mut view.token,
-                        "clusterroles" => &mut view.cluster_role,
-                        "clusterrolebindings" => &mut view.cluster_role_binding,
-                        "roles" => &mut view.role,
-                        "rolebindings" => &mut view.role_binding,
-                        other => panic!("{other}"),
-                    };
+                    let slot = slot(view, resource);
                     assert!(slot.is_none(), "{} twice", resource.plural);
                     *slot = Some(object);
                 }
-                Action::Patch { patch, .. } => machinery::patch::merge_patch(&mut view.request, patch),
+                Action::Patch { resource, patch, .. } if *resource == clusters::REGISTRATION_REQUESTS => {
+                    machinery::patch::merge_patch(&mut view.request, patch);
+                }
+                Action::Patch { resource, patch, .. } => {
+                    machinery::patch::merge_patch(slot(view, resource).as_mut().unwrap(), patch);
+                }
                 Action::Delete { .. } | Action::Event { .. } => panic!("nothing is taken away"),
             }
         }
     }
 
     fn settle(view: &mut View) -> Next {
+        settle_by(plan, view)
+    }
+
+    fn settle_by(plan: fn(&View) -> Plan, view: &mut View) -> Next {
         for _ in 0..10 {
             let plan = plan(view);
             if !plan.writes() {
@@ -320,6 +383,92 @@ mod tests {
             apply(view, &plan);
         }
         panic!("never settles");
+    }
+
+    fn credential_of(token: &str) -> Value {
+        json!({"token": token, "ca.crt": "Y2E="})
+    }
+
+    /// What happened, and what the view is then.
+    type Case = (&'static str, fn(&mut View));
+
+    /// A view of a cluster that was approved.
+    fn approved() -> View {
+        let mut view = View {
+            request: request(),
+            ..View::default()
+        };
+        settle(&mut view);
+        view.token.as_mut().unwrap()["data"] = credential_of("dG9r");
+        settle(&mut view);
+        assert!(is_approved(&view.request));
+        view
+    }
+
+    #[test]
+    fn an_approved_cluster_gets_back_what_it_lost() {
+        let whole = approved();
+        assert_eq!(keep_up(&whole), Plan::default());
+        let losses: [Case; 9] = [
+            ("other rules", |it| it.role.as_mut().unwrap()["rules"] = json!([])),
+            ("other cluster rules", |it| {
+                it.cluster_role.as_mut().unwrap()["rules"] = json!([]);
+            }),
+            ("another subject", |it| {
+                it.role_binding.as_mut().unwrap()["subjects"] = json!([]);
+            }),
+            ("no role", |it| it.role = None),
+            ("no cluster role", |it| it.cluster_role = None),
+            ("no binding", |it| it.role_binding = None),
+            ("no cluster binding", |it| it.cluster_role_binding = None),
+            ("no token", |it| it.token = None),
+            ("no account", |it| (it.service_account, it.token) = (None, None)),
+        ];
+        for (what, lose) in losses {
+            let mut view = whole.clone();
+            lose(&mut view);
+            let mut next = settle_by(keep_up, &mut view);
+            if next == Next::Again(TOKEN_POLL) {
+                view.token.as_mut().unwrap()["data"] = credential_of("bmV3");
+                next = settle_by(keep_up, &mut view);
+                assert_eq!(view.request["status"]["token"], "bmV3", "{what}");
+            }
+            assert_eq!(next, Next::Done, "{what}");
+            assert_eq!(view.role, whole.role, "{what}");
+            assert_eq!(view.cluster_role, whole.cluster_role, "{what}");
+            assert_eq!(view.role_binding, whole.role_binding, "{what}");
+            assert_eq!(view.cluster_role_binding, whole.cluster_role_binding, "{what}");
+            assert_eq!(view.request["status"]["result"], "Approved", "{what}");
+        }
+    }
+
+    #[test]
+    fn a_new_credential_is_handed_out_in_the_answer() {
+        let mut view = approved();
+        view.token.as_mut().unwrap()["data"] = credential_of("bmV3");
+        assert_eq!(settle_by(keep_up, &mut view), Next::Done);
+        assert_eq!(view.request["status"]["token"], "bmV3");
+        assert_eq!(view.request["status"]["dedicatedNamespace"], "clusternet-x7k2p");
+    }
+
+    #[test]
+    fn whoever_leaves_or_was_not_approved_gets_nothing_back() {
+        let cases: [Case; 4] = [
+            ("its cluster is gone", |it| it.cluster = None),
+            ("its namespace is gone", |it| it.namespace = None),
+            ("its request goes", |it| {
+                it.request["metadata"]["deletionTimestamp"] = json!("x");
+            }),
+            ("it was denied", |it| {
+                it.request["status"]["result"] = json!("Denied")
+            }),
+        ];
+        for (what, change) in cases {
+            let mut view = approved();
+            (view.role, view.cluster_role, view.token) = (None, None, None);
+            change(&mut view);
+            assert_eq!(keep_up(&view), Plan::default(), "{what}");
+        }
     }
 
     #[test]

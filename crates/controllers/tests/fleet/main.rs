@@ -41,6 +41,52 @@ async fn approves_a_request_once_its_token_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rights_that_drift_come_back_and_a_new_credential_is_handed_out() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    let role = "clusternet-managedcluster-role";
+    let before = fleet.get(&kubernetes::ROLES, Some(&home), role).await;
+
+    // An older version granted something else; somebody took it away; while nobody looked.
+    fleet.stop().await;
+    fleet
+        .change(&kubernetes::ROLES, &home, role, None, &json!({"rules": []}))
+        .await;
+    fleet.run();
+    let as_before = |it: &serde_json::Value| it["rules"] == before["rules"];
+    fleet
+        .await_object(&kubernetes::ROLES, Some(&home), role, as_before)
+        .await;
+    fleet
+        .change(&kubernetes::ROLES, &home, role, None, &json!({"rules": []}))
+        .await;
+    fleet
+        .await_object(&kubernetes::ROLES, Some(&home), role, as_before)
+        .await;
+    fleet.delete(&kubernetes::ROLE_BINDINGS, Some(&home), role).await;
+    fleet
+        .await_object(&kubernetes::ROLE_BINDINGS, Some(&home), role, |_| true)
+        .await;
+
+    let accounts = fleet.await_one(&kubernetes::SERVICE_ACCOUNTS, &home).await;
+    let account = accounts["metadata"]["name"].as_str().unwrap();
+    let new = json!({"data": {"token": "bmV3", "ca.crt": "Y2E="}});
+    fleet
+        .change(&kubernetes::SECRETS, &home, account, None, &new)
+        .await;
+    let id = accounts["metadata"]["labels"][labels::CLUSTER_ID]
+        .as_str()
+        .unwrap();
+    let request = format!("clusternet-{id}");
+    fleet
+        .await_object(&clusters::REGISTRATION_REQUESTS, None, &request, |it| {
+            it["status"]["token"] == "bmV3"
+        })
+        .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn says_on_the_request_why_it_waits() {
     let mut fleet = Fleet::start().await;
     fleet

@@ -13,7 +13,7 @@ pub(crate) use fleet::{
     LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
-pub(crate) use roles::{AgentArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+pub(crate) use roles::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
 
 /// Joins Kubernetes clusters to one control plane, and distributes to them.
 ///

@@ -30,12 +30,19 @@ impl From<SyncModeArg> for SyncMode {
     }
 }
 
-/// What every role takes.
+/// Where a role works.
 #[derive(Debug, Args)]
-pub(crate) struct RoleArgs {
+pub(crate) struct ClusterArgs {
     /// The cluster's kubeconfig [default: the pod's service account].
     #[arg(long, value_name = "FILE", env = "TOMBOLO_KUBECONFIG")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// What the roles on the parent take.
+#[derive(Debug, Args)]
+pub(crate) struct RoleArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// Works only while it holds the role's Lease, so that several replicas can run.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub(crate) leader_elect: bool,
@@ -100,17 +107,20 @@ pub(crate) struct ControllersArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
-    pub(crate) role: RoleArgs,
+    pub(crate) cluster: ClusterArgs,
+    /// Of several agents of one cluster, the one that holds the Lease works. Always so: the UID of that Lease is the
+    /// cluster's id. `false` is refused.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) leader_elect: bool,
     /// The parent's API server.
     #[arg(long, value_name = "URL", env = "TOMBOLO_CLUSTER_REG_PARENT_URL")]
     pub(crate) cluster_reg_parent_url: String,
-    /// A bootstrap token (`abcdef.0123456789abcdef`) or a service account's token.
+    /// What to register with: a bootstrap token (`abcdef.0123456789abcdef`) or a service account's token.
     #[arg(
         long,
         value_name = "TOKEN",
         env = "TOMBOLO_CLUSTER_REG_TOKEN",
-        hide_env_values = true,
-        default_value = ""
+        hide_env_values = true
     )]
     pub(crate) cluster_reg_token: String,
     /// The parent's certificate authority, PEM [default: the system's].
@@ -128,7 +138,8 @@ pub(crate) struct AgentArgs {
     /// What kind of cluster it is.
     #[arg(long, default_value = "StandardCluster")]
     pub(crate) cluster_reg_type: String,
-    /// Who applies: Pull, Push or Dual.
+    /// Who applies, to begin with: the agent (Pull), the parent (Push), or the parent where it may and else the agent
+    /// (Dual). Later the ManagedCluster's spec.syncMode counts. Push needs `--feature-gates AppPusher=true`.
     #[arg(long, value_enum, default_value = "Pull", ignore_case = true)]
     pub(crate) cluster_sync_mode: SyncModeArg,
     /// Labels of the cluster, KEY=VALUE separated by commas.
@@ -146,6 +157,10 @@ pub(crate) struct AgentArgs {
     /// Prefixes of node labels that are taken over.
     #[arg(long, default_value = "node.clusternet.io/")]
     pub(crate) labels_aggregate_prefix: Vec<String>,
+    /// What is switched on or off, NAME=true|false separated by commas: SocketConnection (the tunnel), AppPusher (the
+    /// parent may apply), Recovery (undo drift, report the objects' status), Predictor.
+    #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
+    pub(crate) feature_gates: String,
     /// Reads usage from metrics.k8s.io.
     #[arg(long, default_value_t = false)]
     pub(crate) use_metrics_server: bool,

@@ -9,8 +9,8 @@ use machinery::{ApiResource, Gvk};
 use serde_json::Value;
 use tokio_util::sync::DropGuard;
 
-use super::found;
-use super::plan::{self, ObjectId};
+use crate::found;
+use crate::plan::{self, ObjectId};
 
 /// Changes in the child that come together make one pass.
 const SETTLE: Duration = Duration::from_millis(100);

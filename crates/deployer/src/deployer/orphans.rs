@@ -8,13 +8,13 @@ use api::apps;
 use clock::Backoff;
 use kubeio::{Change, ListOptions, ObjectKey, Outcome};
 use machinery::meta;
+use runtime::Chain;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Deployer, REMOVAL_PERIOD, RESYNC_PERIOD};
-use crate::deploy::found;
-use crate::deploy::plan::{self, Duty, ObjectId};
-use crate::error::chain;
+use super::{Deployer, Duty, REMOVAL_PERIOD, RESYNC_PERIOD};
+use crate::found;
+use crate::plan::{self, ObjectId};
 
 /// What is known of such objects. It is not trusted: every object is read once more before it is removed.
 #[derive(Debug, Default)]
@@ -87,10 +87,9 @@ impl Orphans {
 impl Deployer {
     /// Looks through the child once, and again when asked to or when something could not be looked at.
     pub(super) async fn look_for_orphans(&self) {
-        self.parts.clusters.ready().await;
         let mut backoff = Backoff::new(REMOVAL_PERIOD, RESYNC_PERIOD);
         loop {
-            if self.duty() == Duty::Observe || self.look().await {
+            if self.duty() != Some(Duty::Deploy) || self.look().await {
                 backoff.reset();
                 self.orphans.look.notified().await;
             } else {
@@ -104,7 +103,7 @@ impl Deployer {
         let found = match found::find(&self.parts.child).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(error = %chain(&error), "the child was not looked through for leftovers");
+                tracing::debug!(error = %Chain(&error), "the child was not looked through for leftovers");
                 return false;
             }
         };
@@ -121,7 +120,7 @@ impl Deployer {
     }
 
     /// A Description is not there: removes what it has left, once the parent confirms.
-    pub(super) async fn prune(&self, key: &ObjectKey) -> Result<Outcome, kubeio::Error> {
+    pub(super) async fn prune(&self, key: &ObjectKey, duty: Duty) -> Result<Outcome, kubeio::Error> {
         self.told.lock().expect("no holder panics").remove(key);
         let mut ids = self.orphans.of(key);
         ids.extend(self.applier.watches.owned(key));
@@ -130,10 +129,7 @@ impl Deployer {
         if ids.is_empty() || key.namespace != self.parts.namespace {
             return Ok(self.pruned(key));
         }
-        if !self.parts.clusters.is_ready() {
-            return Ok(Outcome::After(REMOVAL_PERIOD));
-        }
-        if self.duty() == Duty::Observe {
+        if duty == Duty::Observe {
             return Ok(self.pruned(key));
         }
         if self.parent_has(key).await? {

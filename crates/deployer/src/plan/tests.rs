@@ -179,20 +179,6 @@ fn a_field_that_is_wanted_no_longer_is_removed_and_those_of_others_stay() {
 }
 
 #[test]
-fn duties_of_the_modes() {
-    for (mode, pusher, duty) in [
-        (SyncMode::Pull, false, Duty::Deploy),
-        (SyncMode::Pull, true, Duty::Deploy),
-        (SyncMode::Push, true, Duty::Observe),
-        (SyncMode::Push, false, Duty::Observe),
-        (SyncMode::Dual, true, Duty::Observe),
-        (SyncMode::Dual, false, Duty::Deploy),
-    ] {
-        assert_eq!(Duty::of(mode, pusher), duty, "{mode:?} {pusher}");
-    }
-}
-
-#[test]
 fn leftovers_are_found_by_record_and_by_mark_and_kept_apart_by_kind() {
     let feed = |api: &str, kind: &str, name: &str| json!({"apiVersion": api, "kind": kind, "namespace": "shop", "name": name});
     let mut description = description(&[deployment(1)]);

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use api::clusters::SyncMode;
-use api::{apps, finalizers, names, reasons};
+use api::{apps, finalizers, reasons};
 use clock::Env;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -16,14 +15,17 @@ use kubeio::{
     Recorder,
 };
 use machinery::{ApiResource, Gvk, meta};
+use runtime::Chain;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::orphans::Orphans;
-use super::apply::Applier;
-use super::outcome::{self, Observed, Problem, Sight, Verdict};
-use super::plan::{self, Desired, Duty, ObjectId, Wave};
-use super::watches::Watches;
-use crate::error::chain;
+use crate::apply::{Applier, Cause};
+use crate::metrics::Metrics;
+use crate::outcome::{self, Observed, Problem, Sight, Verdict};
+use crate::plan::{self, Desired, ObjectId, Wave};
+use crate::watches::Watches;
 
 /// Requests in flight for one Description.
 const PARALLEL: usize = 8;
@@ -34,22 +36,42 @@ const BLIND_PERIOD: Duration = Duration::from_mins(1);
 /// Between two looks at everything, whatever the watches say.
 const RESYNC_PERIOD: Duration = Duration::from_mins(30);
 
+/// What is to be done about the Descriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Apply, remove, report.
+    Deploy,
+    /// Another applies and removes: report what is seen.
+    Observe,
+    /// Nobody applies: report what is seen, and let Descriptions go that are deleted.
+    Release,
+}
+
 /// What a deployer is made of.
-pub(crate) struct Parts {
-    pub(crate) parent: Client,
-    pub(crate) child: Client,
-    pub(crate) namespace: String,
-    /// The ManagedCluster of the child, in a cache of its namespace.
-    pub(crate) clusters: Cache,
-    pub(crate) default_mode: SyncMode,
-    pub(crate) app_pusher: bool,
-    pub(crate) recovery: bool,
-    pub(crate) workers: usize,
-    pub(crate) env: Env,
+#[derive(Debug)]
+pub struct Parts {
+    /// The parent, which has the Descriptions.
+    pub parent: Client,
+    /// The child, which is to have the objects.
+    pub child: Client,
+    /// The child's dedicated namespace on the parent.
+    pub namespace: String,
+    /// What is to be done; nothing is done before that is known.
+    pub duty: watch::Receiver<Option<Duty>>,
+    /// Whether applied objects are watched, so that drift is undone and their status reported at once.
+    pub recovery: bool,
+    /// How many Descriptions are worked on at once.
+    pub workers: usize,
+    /// Who deploys: the source of the events.
+    pub component: &'static str,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Time and randomness.
+    pub env: Env,
 }
 
 /// Applies the Descriptions of one child.
-pub(crate) struct Deployer {
+pub struct Deployer {
     parts: Parts,
     descriptions: Cache,
     applier: Applier,
@@ -60,8 +82,17 @@ pub(crate) struct Deployer {
     orphans: Orphans,
 }
 
+impl std::fmt::Debug for Deployer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deployer")
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Deployer {
-    pub(crate) fn new(parts: Parts) -> Self {
+    /// A deployer that begins to read its Descriptions (on the current runtime) and does not run yet.
+    pub fn new(parts: Parts) -> Self {
         let queue = Queue::new(QueueOptions {
             base: Duration::from_millis(500),
             max: Duration::from_mins(1),
@@ -76,8 +107,9 @@ impl Deployer {
                 child: parts.child.clone(),
                 mapper: Mapper::new(parts.child.clone()),
                 watches: Watches::new(parts.child.clone(), queue.clone()),
+                metrics: parts.metrics.clone(),
             },
-            recorder: Recorder::start(parts.parent.clone(), parts.env.clone(), names::AGENT),
+            recorder: Recorder::start(parts.parent.clone(), parts.env.clone(), parts.component),
             queue,
             told: Mutex::default(),
             orphans: Orphans::default(),
@@ -85,9 +117,13 @@ impl Deployer {
         }
     }
 
-    /// Works until `shutdown`.
-    pub(crate) async fn run(self, shutdown: CancellationToken) {
-        self.descriptions.ready().await;
+    /// Works until `shutdown`, then finishes what is under way.
+    pub async fn run(self, shutdown: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = self.descriptions.ready() => {}
+        }
         let mut changes = self.descriptions.subscribe();
         let descriptions = async {
             loop {
@@ -98,14 +134,15 @@ impl Deployer {
                 }
             }
         };
-        let mut cluster_changes = self.parts.clusters.subscribe();
-        let modes = async {
-            let mut duty = self.duty();
-            loop {
-                cluster_changes.next().await;
+        let mut duties = self.parts.duty.clone();
+        let duties = async {
+            // Whatever came before the first duty was passed over.
+            let mut duty = None;
+            // Whoever tells the duty may go; then it stays what it is.
+            while duties.changed().await.is_ok() {
                 let now = self.duty();
                 if now != duty {
-                    tracing::info!(duty = ?now, "sync mode changed");
+                    tracing::info!(namespace = %self.parts.namespace, duty = ?now, "duty changed");
                     duty = now;
                     for description in self.descriptions.list() {
                         self.queue.add(ObjectKey::of(&description));
@@ -113,26 +150,19 @@ impl Deployer {
                     self.orphans.look_again();
                 }
             }
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
             () = self.queue.serve(self.parts.workers, &shutdown, |key| self.reconcile(key)) => {}
             () = descriptions => {}
-            () = modes => {}
+            () = duties => {}
             () = self.look_for_orphans() => {}
         }
     }
 
-    /// Who deploys, as the ManagedCluster says now.
-    fn duty(&self) -> Duty {
-        let mode = self
-            .parts
-            .clusters
-            .list()
-            .first()
-            .and_then(|cluster| SyncMode::parse(cluster["spec"]["syncMode"].as_str()?))
-            .unwrap_or(self.parts.default_mode);
-        Duty::of(mode, self.parts.app_pusher)
+    fn duty(&self) -> Option<Duty> {
+        *self.parts.duty.borrow()
     }
 
     /// Boxed, because the compiler cannot tell that a future behind a closure's borrow is `Send`.
@@ -141,17 +171,22 @@ impl Deployer {
     }
 
     async fn settle(&self, key: ObjectKey) -> Outcome {
+        // It comes again when the duty is known.
+        let Some(duty) = self.duty() else {
+            return Outcome::Done;
+        };
         let result = match self.descriptions.get_key(&key) {
-            None => self.prune(&key).await,
+            None => self.prune(&key, duty).await,
             Some(description) if description["spec"]["deployer"] != "Generic" => Ok(Outcome::Done),
-            Some(description) => match (self.duty(), meta::is_deleting(&description)) {
+            Some(description) => match (duty, meta::is_deleting(&description)) {
                 (Duty::Deploy, false) => self.deploy(&key, &description).await,
-                (Duty::Deploy, true) => self.remove(&key, &description).await,
-                (Duty::Observe, _) => self.observe(&key, &description).await,
+                (Duty::Deploy | Duty::Release, true) => self.remove(&key, &description).await,
+                (Duty::Observe | Duty::Release, false) => self.observe(&key, &description).await,
+                (Duty::Observe, true) => Ok(Outcome::Done),
             },
         };
         result.unwrap_or_else(|error| {
-            tracing::warn!(namespace = key.namespace, name = key.name, error = %chain(&error), "description not settled");
+            tracing::warn!(namespace = key.namespace, name = key.name, error = %Chain(&error), "description not settled");
             Outcome::Retry
         })
     }
@@ -165,20 +200,21 @@ impl Deployer {
         }
         let (wanted, mut problems) = plan::desired(description);
         for problem in &problems {
-            self.recorder.record(
-                description,
-                EventType::Warning,
-                reasons::FAILED_MARSHALING_RESOURCE,
-                &problem.to_string(),
-            );
+            self.warn(description, reasons::FAILED_MARSHALING_RESOURCE, problem);
         }
+        let (started, cause) = (Instant::now(), Cause::of(description));
         let leftovers = plan::leftovers(description, self.left(key), &wanted);
         self.record_first(key, description, &wanted, &leftovers).await?;
         let Applied {
             mut observed,
             resources,
-        } = self.apply_all(&wanted, &mut problems).await;
-        let left = self.remove_all(key, description, &leftovers, &mut problems).await;
+        } = self.apply_all(&wanted, cause, &mut problems).await;
+        let mut stuck = Vec::new();
+        let left = self.remove_all(key, description, &leftovers, &mut stuck).await;
+        for problem in &stuck {
+            self.warn(description, reasons::UNSUCCESSFULLY_PRUNING_FEED, problem);
+        }
+        problems.append(&mut stuck);
         for gone in leftovers
             .iter()
             .filter(|id| !left.iter().any(|left| left.id == **id))
@@ -203,6 +239,10 @@ impl Deployer {
         let manifests = outcome::manifest_statuses(&observed, description);
         self.report(key, description, verdict, manifests).await?;
         self.tell(key, description, &problems);
+        for problem in &problems {
+            self.parts.metrics.problem(problem.word());
+        }
+        self.parts.metrics.passed(started.elapsed());
         Ok(if !problems.is_empty() {
             Outcome::Retry
         } else if removing {
@@ -252,7 +292,7 @@ impl Deployer {
             .await
     }
 
-    async fn apply_all(&self, wanted: &[Desired], problems: &mut Vec<Problem>) -> Applied {
+    async fn apply_all(&self, wanted: &[Desired], cause: Cause, problems: &mut Vec<Problem>) -> Applied {
         let mut results: BTreeMap<&ObjectId, Observed> = BTreeMap::new();
         let mut broken_namespaces: BTreeSet<&str> = BTreeSet::new();
         for wave in Wave::ALL {
@@ -263,7 +303,10 @@ impl Deployer {
             for desired in doomed {
                 problems.push(Problem::NoNamespace(desired.id.clone()));
             }
-            let applying: Vec<_> = ready.into_iter().map(|desired| self.apply_one(desired)).collect();
+            let applying: Vec<_> = ready
+                .into_iter()
+                .map(|desired| self.apply_one(desired, cause))
+                .collect();
             let done: Vec<_> = futures::stream::iter(applying).buffered(PARALLEL).collect().await;
             for (desired, observed, problem) in done {
                 if let Some(problem) = problem {
@@ -301,12 +344,13 @@ impl Deployer {
     fn apply_one<'a>(
         &'a self,
         desired: &'a Desired,
+        cause: Cause,
     ) -> BoxFuture<'a, (&'a Desired, Observed, Option<Problem>)> {
         Box::pin(async move {
             let is_there = |key: &ObjectKey| {
                 key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
             };
-            let (observed, problem) = self.applier.apply(desired, &is_there).await;
+            let (observed, problem) = self.applier.apply(desired, cause, &is_there).await;
             (desired, observed, problem)
         })
     }
@@ -371,12 +415,7 @@ impl Deployer {
             return Ok(Outcome::Done);
         }
         for problem in &problems {
-            self.recorder.record(
-                description,
-                EventType::Warning,
-                reasons::FAILED_DELETING_DESCRIPTION,
-                &problem.to_string(),
-            );
+            self.warn(description, reasons::FAILED_DELETING_DESCRIPTION, problem);
         }
         let failed = !problems.is_empty();
         problems.extend(left.iter().map(|left| Problem::NotGone(left.id.clone())));
@@ -393,12 +432,14 @@ impl Deployer {
         })
     }
 
-    /// The parent applies: only the objects' status is reported.
+    /// Another applies: only the objects' status is reported.
     async fn observe(&self, key: &ObjectKey, description: &Value) -> Result<Outcome, kubeio::Error> {
-        if !self.parts.recovery || meta::is_deleting(description) {
+        if !self.parts.recovery {
             return Ok(Outcome::Done);
         }
         let (wanted, _) = plan::desired(description);
+        // What whoever applies has still to remove stays on record.
+        let leftovers = plan::leftovers(description, [], &wanted);
         let mut resources = BTreeMap::new();
         let mut observed = Vec::new();
         let mut blind = false;
@@ -424,6 +465,10 @@ impl Deployer {
             observed.push(Observed { id, sight });
         }
         self.applier.watches.set(key, &resources);
+        observed.extend(leftovers.into_iter().map(|id| Observed {
+            id,
+            sight: Sight::Unknown,
+        }));
         let manifests = json!(outcome::manifest_statuses(&observed, description));
         if description["status"]["manifestStatuses"] != manifests {
             self.patch_status(key, &json!({"status": {"manifestStatuses": manifests}}))
@@ -505,6 +550,11 @@ impl Deployer {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    fn warn(&self, description: &Value, reason: &str, problem: &Problem) {
+        self.recorder
+            .record(description, EventType::Warning, reason, &problem.to_string());
     }
 
     fn tell(&self, key: &ObjectKey, description: &Value, problems: &[Problem]) {

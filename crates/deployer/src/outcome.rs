@@ -5,11 +5,11 @@ use std::fmt;
 use api::apps::DescriptionPhase;
 use jiff::Timestamp;
 use kubeio::ObjectKey;
-use machinery::{ApiResource, Reason, meta};
+use machinery::{ApiResource, Reason, conditions, meta};
+use runtime::Chain;
 use serde_json::{Value, json};
 
-use super::plan::{self, ObjectId};
-use crate::report;
+use crate::plan::{self, ObjectId};
 
 /// The longest reason that is written; a status is no log.
 const REASON_LIMIT: usize = 8 << 10;
@@ -26,7 +26,7 @@ pub enum Problem {
     },
     /// The child serves no such kind.
     NoSuchKind(ObjectId),
-    /// The agent lacks a right in the child.
+    /// The deployer lacks a right in the child.
     Forbidden {
         /// The object.
         id: ObjectId,
@@ -87,7 +87,7 @@ impl Problem {
             },
             None => Self::Unreachable {
                 id,
-                message: crate::error::chain(error),
+                message: Chain(error).to_string(),
             },
         }
     }
@@ -250,7 +250,7 @@ pub fn status(description: &Value, verdict: Verdict<'_>, manifests: Vec<Value>, 
         "reason": word,
         "message": reason,
         "observedGeneration": generation,
-        "lastTransitionTime": report::time(now),
+        "lastTransitionTime": conditions::time(now),
     });
     let old_conditions = old["conditions"]
         .as_array()
@@ -260,7 +260,7 @@ pub fn status(description: &Value, verdict: Verdict<'_>, manifests: Vec<Value>, 
         "phase": phase,
         "reason": reason,
         "observedGeneration": generation,
-        "conditions": report::merge_conditions(old_conditions, new),
+        "conditions": conditions::merge(old_conditions, new),
     });
     if !manifests.is_empty() || old.get("manifestStatuses").is_some() {
         status["manifestStatuses"] = Value::Array(manifests);

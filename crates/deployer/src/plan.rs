@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use api::clusters::SyncMode;
 use api::{annotations, labels};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +10,7 @@ use kubeio::ObjectKey;
 use machinery::{Gvk, builtin, meta, patch};
 use serde_json::{Value, json};
 
-use super::outcome::Problem;
+use crate::outcome::Problem;
 
 /// With more than this, the last applied configuration would not fit into the annotations (256 KiB in all).
 const LAST_APPLIED_LIMIT: usize = 200 << 10;
@@ -299,25 +298,6 @@ pub fn asks_anew(old: Option<&Value>, new: Option<&Value>) -> bool {
         || meta::is_deleting(old) != meta::is_deleting(new)
         || !meta::finalizers(old).eq(meta::finalizers(new))
         || meta::uid(old) != meta::uid(new)
-}
-
-/// Who brings objects into the child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
-    /// The agent applies and reports.
-    Deploy,
-    /// The parent applies; the agent reports.
-    Observe,
-}
-
-impl Duty {
-    /// The matrix of sync modes; `app_pusher`: the parent may push.
-    pub fn of(mode: SyncMode, app_pusher: bool) -> Self {
-        match (mode, app_pusher) {
-            (SyncMode::Pull, _) | (SyncMode::Dual, false) => Self::Deploy,
-            (SyncMode::Push, _) | (SyncMode::Dual, true) => Self::Observe,
-        }
-    }
 }
 
 /// What was applied for a Description and is wanted no longer: what its status names and what says that it is owned.

@@ -3,9 +3,10 @@
 use api::labels;
 use kubeio::{Client, Discovery, ListOptions, ObjectKey};
 use machinery::{ApiResource, meta};
+use runtime::Chain;
 use serde_json::Value;
 
-use super::plan::{self, ObjectId};
+use crate::plan::{self, ObjectId};
 
 /// Selects applied objects.
 pub(crate) fn selector() -> String {
@@ -19,18 +20,18 @@ pub(crate) fn selector() -> String {
 
 /// The applied objects of a child.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub struct Found {
     /// The objects, each with the Description that it names.
-    pub(crate) objects: Vec<(ObjectKey, ObjectId)>,
+    pub objects: Vec<(ObjectKey, ObjectId)>,
     /// What could not be looked at, though it may be possible later.
-    pub(crate) missed: Vec<String>,
+    pub missed: Vec<String>,
 }
 
 /// Looks at every kind that can be listed and deleted.
 ///
 /// # Errors
 /// If the child does not tell its kinds.
-pub(crate) async fn find(child: &Client) -> Result<Found, kubeio::Error> {
+pub async fn find(child: &Client) -> Result<Found, kubeio::Error> {
     let discovery = child.discover().await?;
     let mut found = Found {
         missed: discovery.failed.clone(),
@@ -43,7 +44,7 @@ pub(crate) async fn find(child: &Client) -> Result<Found, kubeio::Error> {
             // What may not be listed was not applied by an agent with these rights either.
             Err(error) if is_final(&error) => {}
             Err(error) => {
-                tracing::debug!(kind = %resource.kind, error = %crate::error::chain(&error), "not looked at");
+                tracing::debug!(kind = %resource.kind, error = %Chain(&error), "not looked at");
                 found.missed.push(resource.kind.to_string());
             }
         }

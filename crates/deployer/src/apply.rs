@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use kubeio::{Client, DeleteOptions, Mapper, ObjectKey, Patch};
 use machinery::{ApiResource, meta};
+use runtime::Chain;
 use serde_json::Value;
 
-use super::outcome::{Observed, Problem, Sight};
-use super::plan::{self, Desired, ObjectId, Step};
-use super::watches::Watches;
+use crate::metrics::{Done, Metrics};
+use crate::outcome::{Observed, Problem, Sight};
+use crate::plan::{self, Desired, ObjectId, Step};
+use crate::watches::Watches;
 
 /// How long a definition may take until its kind is served, and how often that is looked at.
 const ESTABLISH_TRIES: u32 = 50;
@@ -17,11 +19,38 @@ const ESTABLISH_PERIOD: Duration = Duration::from_millis(100);
 /// Whether a Description exists.
 pub(crate) type IsThere<'a> = &'a (dyn Fn(&ObjectKey) -> bool + Sync);
 
+/// Why objects are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Their Description wants something new.
+    Wanted,
+    /// They were as their Description wants them, and are no longer.
+    Drift,
+}
+
+impl Cause {
+    /// Why the objects of a Description would be written now.
+    pub(crate) fn of(description: &Value) -> Self {
+        let status = &description["status"];
+        let applied =
+            status["phase"] == "Success" && status["observedGeneration"] == meta::generation(description);
+        if applied { Self::Drift } else { Self::Wanted }
+    }
+
+    fn done(self, wanted: Done) -> Done {
+        match self {
+            Self::Wanted => wanted,
+            Self::Drift => Done::Repaired,
+        }
+    }
+}
+
 /// What applying and removing need.
 pub(crate) struct Applier {
     pub(crate) child: Client,
     pub(crate) mapper: Mapper,
     pub(crate) watches: Watches,
+    pub(crate) metrics: Metrics,
 }
 
 impl Applier {
@@ -32,7 +61,7 @@ impl Applier {
             Ok(None) => Err(Problem::NoSuchKind(id.clone())),
             Err(error) => Err(Problem::Unreachable {
                 id: id.clone(),
-                message: crate::error::chain(&error),
+                message: Chain(&error).to_string(),
             }),
         }
     }
@@ -41,6 +70,7 @@ impl Applier {
     pub(crate) async fn apply(
         &self,
         desired: &Desired,
+        cause: Cause,
         is_there: IsThere<'_>,
     ) -> (Observed, Option<Problem>) {
         let id = desired.id.clone();
@@ -59,7 +89,7 @@ impl Applier {
         let known = self.watches.get(&desired.id);
         let seen = known.flatten();
         let (sight, problem) = self
-            .bring(desired, &resource, seen.as_deref().cloned(), is_there)
+            .bring(desired, &resource, cause, seen.as_deref().cloned(), is_there)
             .await;
         (Observed { id, sight }, problem)
     }
@@ -68,6 +98,7 @@ impl Applier {
         &self,
         desired: &Desired,
         resource: &ApiResource,
+        cause: Cause,
         mut live: Option<Value>,
         is_there: IsThere<'_>,
     ) -> (Sight, Option<Problem>) {
@@ -77,7 +108,10 @@ impl Applier {
         let problem = |verb, error: &kubeio::Error| Some(Problem::from_error(id, verb, resource, error));
         if live.is_none() {
             match self.child.create(resource, namespace, object).await {
-                Ok(made) => return (Sight::Ours(made), None),
+                Ok(made) => {
+                    self.metrics.done(cause.done(Done::Created));
+                    return (Sight::Ours(made), None);
+                }
                 Err(error) if error.is_already_exists() => {
                     match self.child.get(resource, namespace, name).await {
                         Ok(found) => live = Some(found),
@@ -120,7 +154,10 @@ impl Applier {
             .patch(resource, namespace, name, None, patch, &body)
             .await
         {
-            Ok(changed) => (Sight::Ours(changed), None),
+            Ok(changed) => {
+                self.metrics.done(cause.done(Done::Changed));
+                (Sight::Ours(changed), None)
+            }
             // It went meanwhile: its deletion is an event, and the next pass makes it again.
             Err(error) if error.is_not_found() => (Sight::NotOurs, Some(Problem::Terminating(id.clone()))),
             Err(error) => (sight, problem("patch", &error)),
@@ -182,7 +219,10 @@ impl Applier {
             .delete(&resource, id.key.namespace(), &id.key.name, &options)
             .await
         {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.metrics.done(Done::Removed);
+                Ok(())
+            }
             // Gone, or another object of the same name by now.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(error) => Err(Problem::from_error(id, "delete", &resource, &error)),

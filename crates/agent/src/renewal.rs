@@ -1,0 +1,55 @@
+//! Follows the parent's answer to the request: a new credential in it takes the place of the one that is held, before
+//! that one ends.
+
+use std::time::Duration;
+
+use api::{clusters, names};
+use clock::Env;
+use kubeio::Client;
+
+use crate::error::chain;
+use crate::parent::ParentConnector;
+use crate::registration::{self, Answer, Membership};
+
+/// Between two looks at the answer; up to half as much more at random.
+const LOOK_PERIOD: Duration = Duration::from_mins(5);
+
+/// Waits until the parent hands out another credential that it takes itself.
+pub(crate) async fn renewed(
+    parent: &Client,
+    connector: &dyn ParentConnector,
+    cluster_id: &str,
+    held: &Membership,
+    env: &Env,
+) -> Membership {
+    loop {
+        let share = u32::try_from(env.random_u64() % 500).expect("below 500");
+        tokio::time::sleep(LOOK_PERIOD + LOOK_PERIOD * share / 1_000).await;
+        match look(parent, connector, cluster_id, held).await {
+            Ok(Some(membership)) => return membership,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(cluster = %cluster_id, error = %chain(&error), "no look for a new credential");
+            }
+        }
+    }
+}
+
+async fn look(
+    parent: &Client,
+    connector: &dyn ParentConnector,
+    cluster_id: &str,
+    held: &Membership,
+) -> Result<Option<Membership>, kubeio::Error> {
+    let (requests, name) = (&clusters::REGISTRATION_REQUESTS, names::for_cluster(cluster_id));
+    let request = parent.get(requests, None, &name).await?;
+    let Answer::Approved(offered) = registration::answer(&request) else {
+        return Ok(None);
+    };
+    if offered.credential == held.credential {
+        return Ok(None);
+    }
+    // The answer may be the older of the two: whoever replaced the held one by hand did not change the answer.
+    let with_it = connector.connect(&offered.credential)?;
+    with_it.get(requests, None, &name).await.map(|_| Some(offered))
+}

@@ -1,0 +1,329 @@
+//! The controllers push: a parent and a child in this process, the hub's proxy played by a handler that takes the
+//! child's tokens.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use api::{annotations, apps, clusters, finalizers, kubernetes, names, proxies, secret};
+use apiserver::{ApiServer, Body, Caller, GroupHandler, RequestInfo, UserInfo};
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use machinery::{ApiError, Reason, meta};
+use runtime::CancellationToken;
+use serde_json::{Value, json};
+use testplane::Plane;
+use tokio::task::JoinHandle;
+
+const HOME: &str = "clusternet-abcde";
+const ID: &str = "00000000-0000-4000-8000-000000000001";
+
+/// What the hub does with `sockets/ID/proxy/direct`.
+struct Proxy {
+    child: Arc<ApiServer>,
+    tokens: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl GroupHandler for Proxy {
+    fn group(&self) -> &str {
+        proxies::GROUP
+    }
+
+    fn version(&self) -> &str {
+        proxies::VERSION
+    }
+
+    fn discovery(&self) -> Value {
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": proxies::SOCKETS.api_version(), "resources": []})
+    }
+
+    fn handle(
+        &self,
+        info: RequestInfo,
+        user: UserInfo,
+        mut request: Request<Body>,
+    ) -> BoxFuture<'_, Response<Body>> {
+        Box::pin(async move {
+            let token = user
+                .extra
+                .get("clusternet-token")
+                .and_then(|values| values.first());
+            let known = token.is_some_and(|token| self.tokens.lock().unwrap().contains(token));
+            if user.name != "clusternet" || !known || info.name.as_str() != ID {
+                let refusal = ApiError::new(Reason::Unauthorized, "Unauthorized").to_value();
+                let mut response = Response::new(Body::from(refusal.to_string()));
+                *response.status_mut() = StatusCode::UNAUTHORIZED;
+                return response;
+            }
+            let path = request.uri().path_and_query().unwrap().as_str();
+            let (_, rest) = path.split_once("/proxy/direct").unwrap();
+            *request.uri_mut() = rest.parse().unwrap();
+            self.child
+                .handle(request, Caller::User(UserInfo::loopback()))
+                .await
+        })
+    }
+}
+
+struct World {
+    parent: Plane,
+    child: Plane,
+    tokens: Arc<Mutex<BTreeSet<String>>>,
+    stop: CancellationToken,
+    controllers: JoinHandle<()>,
+}
+
+impl World {
+    /// A cluster in a sync mode whose agent lets the parent push (or not, or has not said).
+    async fn start(mode: &str, app_pusher: Value) -> Self {
+        let env = testplane::paused_env();
+        let (parent, child) = (Plane::start_parent(&env).await, Plane::start(&env).await);
+        let tokens = Arc::new(Mutex::new(BTreeSet::new()));
+        parent.server.add_group(Arc::new(Proxy {
+            child: child.server.clone(),
+            tokens: tokens.clone(),
+        }));
+        let stop = CancellationToken::new();
+        parent.govern(&stop).await;
+        child.govern(&stop).await;
+        parent.create_namespaces(&["clusternet-system", HOME]).await;
+        let cluster = json!({"metadata": {"name": "edge-7", "labels": {api::labels::CLUSTER_ID: ID}},
+            "spec": {"clusterId": ID, "syncMode": mode}});
+        parent
+            .create(&clusters::MANAGED_CLUSTERS, Some(HOME), &cluster)
+            .await;
+        let report = json!({"appPusher": app_pusher, "useSocket": true});
+        parent
+            .change_status(&clusters::MANAGED_CLUSTERS, Some(HOME), "edge-7", &report)
+            .await;
+        let running = controllers::run(
+            controllers::Config::default(),
+            parent.client.clone(),
+            env,
+            stop.child_token(),
+        );
+        Self {
+            controllers: tokio::spawn(async move { running.await.unwrap() }),
+            parent,
+            child,
+            tokens,
+            stop,
+        }
+    }
+
+    /// The agent publishes a credential; it is the only good one.
+    async fn publish(&self, token: &str) {
+        *self.tokens.lock().unwrap() = BTreeSet::from([token.to_owned()]);
+        let (secrets, name) = (&kubernetes::SECRETS, names::CHILD_DEPLOYER_SECRET);
+        let data = json!({"data": {"token": secret::encode(token)}});
+        let there = self
+            .parent
+            .client
+            .get_opt(secrets, Some(HOME), name)
+            .await
+            .unwrap();
+        if there.is_some() {
+            return self.parent.change(secrets, Some(HOME), name, &data).await;
+        }
+        let mut published = data;
+        published["metadata"] = json!({"name": name});
+        self.parent.create(secrets, Some(HOME), &published).await;
+    }
+
+    async fn describe(&self, objects: &[Value]) {
+        let raw: Vec<String> = objects
+            .iter()
+            .map(|object| secret::encode(object.to_string()))
+            .collect();
+        let there = self
+            .parent
+            .client
+            .get_opt(&apps::DESCRIPTIONS, Some(HOME), "app")
+            .await
+            .unwrap();
+        if there.is_some() {
+            let patch = json!({"spec": {"raw": raw}});
+            return self
+                .parent
+                .change(&apps::DESCRIPTIONS, Some(HOME), "app", &patch)
+                .await;
+        }
+        let description = json!({"metadata": {"name": "app", "finalizers": [finalizers::APP]},
+            "spec": {"deployer": "Generic", "raw": raw}});
+        self.parent
+            .create(&apps::DESCRIPTIONS, Some(HOME), &description)
+            .await;
+    }
+
+    async fn phase(&self, phase: &str) -> Value {
+        self.parent
+            .await_object(&apps::DESCRIPTIONS, Some(HOME), "app", |it| {
+                it["status"]["phase"] == phase
+            })
+            .await
+    }
+
+    async fn value(&self, name: &str, value: &str) -> Value {
+        self.child
+            .await_object(&kubernetes::CONFIG_MAPS, Some("shop"), name, |it| {
+                it["data"]["key"] == value
+            })
+            .await
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.controllers.await.unwrap();
+    }
+}
+
+fn shop() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+}
+
+fn config_map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"key": value}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parent_applies_repairs_prunes_and_removes() {
+    for mode in ["Push", "Dual"] {
+        let world = World::start(mode, json!(true)).await;
+        world.publish("one").await;
+        world
+            .describe(&[shop(), config_map("c", "1"), config_map("d", "1")])
+            .await;
+        let description = world.phase("Success").await;
+        assert_eq!(
+            description["status"]["manifestStatuses"]
+                .as_array()
+                .unwrap()
+                .len(),
+            3
+        );
+        let map = world.value("c", "1").await;
+        assert_eq!(
+            meta::annotation(&map, annotations::OWNED_BY_DESCRIPTION),
+            Some("clusternet-abcde.app")
+        );
+
+        // Drift is undone at once, not at the next look at everything.
+        let start = tokio::time::Instant::now();
+        let maps = &kubernetes::CONFIG_MAPS;
+        world
+            .child
+            .change(maps, Some("shop"), "c", &json!({"data": {"key": "2"}}))
+            .await;
+        world.value("c", "1").await;
+        world.child.delete(maps, Some("shop"), "c").await;
+        world.value("c", "1").await;
+        assert!(
+            start.elapsed() < std::time::Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
+
+        world.describe(&[shop(), config_map("c", "3")]).await;
+        world.value("c", "3").await;
+        world.child.await_gone(maps, Some("shop"), "d").await;
+
+        world.parent.delete(&apps::DESCRIPTIONS, Some(HOME), "app").await;
+        world
+            .parent
+            .await_gone(&apps::DESCRIPTIONS, Some(HOME), "app")
+            .await;
+        world
+            .child
+            .await_gone(&kubernetes::NAMESPACES, None, "shop")
+            .await;
+        let events = world.parent.events().await;
+        for reason in ["SuccessfullyDeployed", "SuccessfullyPruningFeed"] {
+            assert!(
+                events.iter().any(|event| event.contains(reason)),
+                "{reason}: {events:#?}"
+            );
+        }
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_credential_replaces_the_old_one_at_once() {
+    let world = World::start("Push", json!(true)).await;
+    // The credential comes after what needs it.
+    world.describe(&[shop(), config_map("c", "1")]).await;
+    world.publish("one").await;
+    world.phase("Success").await;
+    world.publish("two").await;
+    world.describe(&[shop(), config_map("c", "2")]).await;
+    world.value("c", "2").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_applies_follows_the_sync_mode() {
+    let world = World::start("Pull", json!(true)).await;
+    world.publish("one").await;
+    world.describe(&[shop(), config_map("c", "1")]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    assert!(
+        world
+            .child
+            .list(&kubernetes::CONFIG_MAPS, Some("shop"))
+            .await
+            .is_empty(),
+        "the agent's turn"
+    );
+    let mode = |mode: &str| json!({"spec": {"syncMode": mode}});
+    let managed = &clusters::MANAGED_CLUSTERS;
+    world
+        .parent
+        .change(managed, Some(HOME), "edge-7", &mode("Push"))
+        .await;
+    world.value("c", "1").await;
+    world
+        .parent
+        .change(managed, Some(HOME), "edge-7", &mode("Pull"))
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    world.describe(&[shop(), config_map("c", "2")]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    world.value("c", "1").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impasse_is_told_on_the_description() {
+    let world = World::start("Push", json!(false)).await;
+    world.publish("one").await;
+    world.describe(&[shop()]).await;
+    world
+        .parent
+        .await_any(&kubernetes::EVENTS, Some(HOME), |event| {
+            event["reason"] == "UnSuccessfullyDeployed"
+                && event["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("feature gate AppPusher")
+        })
+        .await;
+    assert!(
+        world
+            .child
+            .list(&kubernetes::CONFIG_MAPS, Some("shop"))
+            .await
+            .is_empty()
+    );
+    world
+        .parent
+        .change_status(
+            &clusters::MANAGED_CLUSTERS,
+            Some(HOME),
+            "edge-7",
+            &json!({"appPusher": true}),
+        )
+        .await;
+    world.phase("Success").await;
+    world.stop().await;
+}
