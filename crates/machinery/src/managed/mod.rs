@@ -84,15 +84,12 @@ pub struct Conflict {
     steps: Vec<PathElement>,
 }
 
-/// So many conflicts of one request are named.
-const CONFLICTS_SHOWN: usize = 100;
+/// So many conflicts or problems of one request are named.
+const SHOWN: usize = 100;
 
-/// How many conflicts are only counted.
-fn more_than_shown(conflicts: &[Conflict]) -> Option<usize> {
-    conflicts
-        .len()
-        .checked_sub(CONFLICTS_SHOWN)
-        .filter(|more| *more > 0)
+/// How many are only counted.
+fn more_than_shown(count: usize) -> Option<usize> {
+    count.checked_sub(SHOWN).filter(|more| *more > 0)
 }
 
 fn conflict_message(conflicts: &[Conflict]) -> String {
@@ -104,14 +101,14 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     }
     let mut lines: Vec<String> = Vec::new();
     let mut last = None;
-    for conflict in conflicts.iter().take(CONFLICTS_SHOWN) {
+    for conflict in conflicts.iter().take(SHOWN) {
         if last != Some(&conflict.manager) {
             lines.push(format!("conflicts with {}:", conflict.manager));
             last = Some(&conflict.manager);
         }
         lines.push(format!("- {}", conflict.path));
     }
-    if let Some(more) = more_than_shown(conflicts) {
+    if let Some(more) = more_than_shown(conflicts.len()) {
         lines.push(format!("and {more} more"));
     }
     format!(
@@ -128,12 +125,12 @@ impl From<ApplyError> for ApiError {
             ApplyError::Conflict(conflicts) => {
                 let mut api = ApiError::new(Reason::Conflict, message);
                 let reason = "FieldManagerConflict";
-                let more = more_than_shown(&conflicts).map(|more| Cause {
+                let more = more_than_shown(conflicts.len()).map(|more| Cause {
                     reason: reason.to_owned(),
                     message: format!("and {more} more"),
                     field: "…".to_owned(),
                 });
-                let named = conflicts.into_iter().take(CONFLICTS_SHOWN).map(|conflict| Cause {
+                let named = conflicts.into_iter().take(SHOWN).map(|conflict| Cause {
                     reason: reason.to_owned(),
                     message: format!("conflict with {}", conflict.manager),
                     field: conflict.path,
@@ -433,7 +430,14 @@ fn listed(problems: &[String]) -> String {
     match problems {
         [one] => one.clone(),
         many => {
-            let lines: Vec<String> = many.iter().map(|problem| format!("  {problem}")).collect();
+            let mut lines: Vec<String> = many
+                .iter()
+                .take(SHOWN)
+                .map(|problem| format!("  {problem}"))
+                .collect();
+            if let Some(more) = more_than_shown(many.len()) {
+                lines.push(format!("  and {more} more"));
+            }
             format!("errors:\n{}", lines.join("\n"))
         }
     }

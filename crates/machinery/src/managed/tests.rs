@@ -398,11 +398,17 @@ fn names_some_of_very_many_conflicts() {
     world.object = made.expect("nobody else");
     let refused = world.with("two", "", |live, writer| apply(live, &with("b"), false, writer));
     let error = ApiError::from(refused.expect_err("a conflict"));
-    assert_eq!(error.causes.len(), CONFLICTS_SHOWN + 1);
+    assert_eq!(error.causes.len(), SHOWN + 1);
     assert!(
         error.message.starts_with("Apply failed with 20000 conflicts: "),
         "{}",
         &error.message[..80]
     );
     assert!(error.message.ends_with("and 19900 more") && error.message.len() < 10_000);
+
+    let keys = (0..20_000).map(|n| (format!("k{n}"), json!(1)));
+    let odd = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": Value::Object(keys.collect())});
+    let refused = world.with("two", "", |live, writer| apply(live, &odd, false, writer));
+    let message = refused.expect_err("unknown fields").to_string();
+    assert!(message.ends_with("and 19900 more") && message.len() < 10_000);
 }
