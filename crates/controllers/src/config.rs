@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use api::gates::{self, GateError};
+use distribution::protection::InUse;
+use distribution::replicas::OwnKinds;
 use kubeio::ElectorConfig;
 
 /// A controller.
@@ -38,6 +41,9 @@ pub enum ConfigError {
     /// There is no controller of this name.
     #[error("there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer")]
     UnknownController(String),
+    /// The feature gates.
+    #[error(transparent)]
+    Gates(#[from] GateError),
 }
 
 /// How the controllers work.
@@ -49,6 +55,12 @@ pub struct Config {
     pub workers: usize,
     /// Whether FeedInventories are made here (the gate `FeedInventory`); else somebody else makes them. Default true.
     pub feed_inventory: bool,
+    /// Kinds of users' own that can be divided. Default none.
+    pub own_kinds: OwnKinds,
+    /// What becomes of a template that is deleted while it is in use (the gate `FeedInUseProtection`). Default: it stays.
+    pub in_use: InUse,
+    /// Whether new clusters wait for their init workload (the gate `ClusterInit`). Default false.
+    pub cluster_init: bool,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted of applying into children; whoever keeps a clone can show it.
@@ -61,6 +73,9 @@ impl Default for Config {
             controllers: BTreeSet::from(Controller::ALL),
             workers: 10,
             feed_inventory: true,
+            own_kinds: OwnKinds::default(),
+            in_use: InUse::Protect,
+            cluster_init: false,
             election: None,
             metrics: ::deployer::Metrics::default(),
         }
@@ -96,11 +111,51 @@ impl Config {
         }
         Ok(self)
     }
+
+    /// Takes what `--feature-gates` says.
+    ///
+    /// # Errors
+    /// The first pair that makes no sense.
+    pub fn with_gates(mut self, text: &str) -> Result<Self, ConfigError> {
+        let gates = gates::parse(text, &["ClusterInit", "FeedInUseProtection", "FeedInventory"])?;
+        if let Some(on) = gates.get("ClusterInit") {
+            self.cluster_init = *on;
+        }
+        if let Some(on) = gates.get("FeedInUseProtection") {
+            self.in_use = if *on { InUse::Protect } else { InUse::Drop };
+        }
+        if let Some(on) = gates.get("FeedInventory") {
+            self.feed_inventory = *on;
+        }
+        Ok(self)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_the_gates() {
+        let read = |text: &str| {
+            let config = Config::default().with_gates(text).unwrap();
+            (config.feed_inventory, config.in_use, config.cluster_init)
+        };
+        for (text, expected) in [
+            ("", (true, InUse::Protect, false)),
+            (
+                "FeedInventory=false,Deployer=true",
+                (false, InUse::Protect, false),
+            ),
+            (
+                "FeedInUseProtection=false,ClusterInit=true",
+                (true, InUse::Drop, true),
+            ),
+        ] {
+            assert_eq!(read(text), expected, "{text:?}");
+        }
+        assert!(Config::default().with_gates("ClusterInit").is_err());
+    }
 
     #[test]
     fn reads_the_list_of_controllers() {

@@ -27,6 +27,7 @@ use kubeio::{Client, Elector, Recorder};
 use runtime::CancellationToken;
 
 pub use config::{Config, ConfigError, Controller};
+pub use distribution::replicas::OwnKind;
 
 use crate::shared::Shared;
 
@@ -56,7 +57,8 @@ pub async fn run(
 
 async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationToken) {
     let recorder = Recorder::start(client.clone(), env.clone(), names::CONTROLLERS);
-    let shared = Arc::new(Shared::start(client.clone(), env.clone(), recorder));
+    let shared = Shared::start(client.clone(), env.clone(), recorder, config);
+    let shared = Arc::new(shared);
     let on = |controller| config.controllers.contains(&controller);
     tokio::select! {
         biased;

@@ -8,18 +8,22 @@ use kubeio::{Cache, CacheOptions, Client, Recorder};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
+use crate::config::Config;
+
 /// The client and the caches.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) env: Env,
     pub(crate) recorder: Recorder,
+    /// The gate `ClusterInit`: approval and life cycle read it.
+    pub(crate) cluster_init: bool,
     /// By plural; each kind once.
     caches: BTreeMap<String, Cache>,
 }
 
 impl Shared {
     /// Starts to fill every cache.
-    pub(crate) fn start(client: Client, env: Env, recorder: Recorder) -> Self {
+    pub(crate) fn start(client: Client, env: Env, recorder: Recorder, config: &Config) -> Self {
         let dedicated = format!("{}={}", labels::CREATED_BY, labels::CREATED_BY_AGENT);
         let kinds = [
             (apps::SUBSCRIPTIONS, CacheOptions::default()),
@@ -47,6 +51,7 @@ impl Shared {
             client,
             env,
             recorder,
+            cluster_init: config.cluster_init,
             caches,
         }
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::overrides::Overrides;
-use crate::{FeedIndex, base, description, division, inventory, protection, status, subscription};
+use crate::protection::InUse;
+use crate::replicas::OwnKinds;
+use crate::{FeedIndex, base, description, division, inventory, policy, protection, status, subscription};
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
 pub fn fuzz_plans(bytes: &[u8]) {
@@ -54,10 +56,16 @@ pub fn fuzz_plans(bytes: &[u8]) {
             subscription: &sub,
             inventory: Some(&a_base),
             template: &|feed| feeds.get(feed).cloned(),
+            own_kinds: &OwnKinds::default(),
         }),
         protection::plan(&protection::View {
             template: &template,
             subscriptions: &[Arc::clone(&sub)],
+            in_use: InUse::Drop,
+        }),
+        policy::plan(&policy::View {
+            policy: &policies[0],
+            template: Some(&template),
         }),
         status::plan(&status::View {
             subscription: &sub,

@@ -11,9 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::action::{Action, Next, Plan};
 use crate::feed::Feed;
 use crate::labels as names;
-
-/// Where every kind that can be divided keeps its number.
-const REPLICAS_PATH: &str = "/spec/replicas";
+use crate::replicas::OwnKinds;
 
 /// What one plan may look at.
 #[derive(Clone, Copy)]
@@ -24,6 +22,8 @@ pub struct View<'a> {
     pub inventory: Option<&'a Value>,
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
+    /// Kinds of users' own that can be divided.
+    pub own_kinds: &'a OwnKinds,
 }
 
 /// What to do about a Subscription's FeedInventory.
@@ -113,39 +113,31 @@ fn feeds(view: &View<'_>) -> Result<Value, (&'static str, String)> {
                 format!("{feed} does not exist"),
             ));
         };
-        feeds.push(entry(&feed, &template["template"]).map_err(|why| (reasons::UNPARSEABLE_FEEDS, why))?);
+        let entry = entry(&feed, &template["template"], view.own_kinds);
+        feeds.push(entry.map_err(|why| (reasons::UNPARSEABLE_FEEDS, why))?);
     }
     Ok(Value::Array(feeds))
 }
 
-/// Whether this build knows where the kind keeps its replicas.
-fn is_divisible(feed: &Feed) -> bool {
-    match feed.kind.as_str() {
-        "Deployment" | "StatefulSet" => {
-            matches!(
-                feed.api_version.as_str(),
-                "apps/v1" | "apps/v1beta1" | "apps/v1beta2" | "extensions/v1beta1"
-            )
-        }
-        "ReplicaSet" => matches!(feed.api_version.as_str(), "apps/v1" | "extensions/v1beta1"),
-        _ => false,
-    }
-}
-
 /// One feed of an inventory.
-fn entry(feed: &Feed, object: &Value) -> Result<Value, String> {
+fn entry(feed: &Feed, object: &Value, own_kinds: &OwnKinds) -> Result<Value, String> {
     let mut entry = feed.to_value();
-    if is_divisible(feed) {
-        let spec = &object["spec"];
-        if let Some(replicas) = spec["replicas"].as_u64() {
-            entry["desiredReplicas"] = json!(replicas);
-            entry["replicaJsonPath"] = json!(REPLICAS_PATH);
-        }
-        let requirements =
-            requirements(&spec["template"]["spec"]).map_err(|why| format!("{feed} cannot be read: {why}"))?;
-        if requirements != json!({}) {
-            entry["replicaRequirements"] = requirements;
-        }
+    let Some(places) = own_kinds.places(feed, object) else {
+        return Ok(entry);
+    };
+    let replicas = object.pointer(&places.replicas).and_then(Value::as_u64);
+    if let Some(replicas) = replicas {
+        entry["desiredReplicas"] = json!(replicas);
+        entry["replicaJsonPath"] = json!(places.replicas);
+    }
+    let pod = places
+        .template
+        .and_then(|path| object.pointer(&path))
+        .map(|it| &it["spec"]);
+    let requirements =
+        requirements(pod.unwrap_or(&Value::Null)).map_err(|why| format!("{feed} cannot be read: {why}"))?;
+    if requirements != json!({}) {
+        entry["replicaRequirements"] = requirements;
     }
     Ok(entry)
 }
@@ -284,28 +276,31 @@ mod tests {
     }
 
     #[test]
-    fn knows_which_kinds_can_be_divided() {
-        for (api_version, kind, divisible) in [
-            ("apps/v1", "Deployment", true),
-            ("extensions/v1beta1", "ReplicaSet", true),
-            ("apps/v1beta1", "ReplicaSet", false),
-            ("apps/v1beta2", "StatefulSet", true),
-            ("batch/v1", "Job", false),
-            ("example.com/v1", "Deployment", false),
-        ] {
-            let feed = Feed::from_value(&json!({"apiVersion": api_version, "kind": kind, "name": "x"}));
-            let entry = entry(&feed, &json!({"spec": {"replicas": 3}})).unwrap();
+    fn reads_what_a_workload_wants() {
+        let object = json!({"spec": {"replicas": 3, "template": {"spec": {"nodeSelector": {"a": "b"}}}}});
+        for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
+            let feed = Feed::from_value(&json!({"apiVersion": "apps/v1", "kind": kind, "name": "x"}));
+            let entry = entry(&feed, &object, &OwnKinds::default()).unwrap();
+            assert_eq!(entry["desiredReplicas"], 3, "R6 {kind}");
+            assert_eq!(entry["replicaJsonPath"], "/spec/replicas", "R6 {kind}");
             assert_eq!(
-                entry["desiredReplicas"].as_u64(),
-                divisible.then_some(3),
-                "R6 {kind}"
-            );
-            assert_eq!(
-                entry["replicaJsonPath"].as_str(),
-                divisible.then_some("/spec/replicas"),
+                entry["replicaRequirements"],
+                json!({"nodeSelector": {"a": "b"}}),
                 "R6 {kind}"
             );
         }
+        let feed = Feed::from_value(&json!({"apiVersion": "example.com/v1", "kind": "Shard", "name": "x"}));
+        let own = ["Shard.example.com=/spec/shards/count".parse().unwrap()]
+            .into_iter()
+            .collect();
+        let shards =
+            json!({"spec": {"shards": {"count": 4}, "template": {"spec": {"nodeSelector": {"a": "b"}}}}});
+        let known = entry(&feed, &shards, &own).unwrap();
+        assert_eq!(known["desiredReplicas"], 4);
+        assert_eq!(known["replicaJsonPath"], "/spec/shards/count");
+        assert!(known["replicaRequirements"].is_null());
+        let unknown = entry(&feed, &shards, &OwnKinds::default()).unwrap();
+        assert_eq!(unknown, feed.to_value());
     }
 
     #[test]
@@ -318,6 +313,7 @@ mod tests {
                 subscription: &subscription,
                 inventory,
                 template: &template,
+                own_kinds: &OwnKinds::default(),
             })
         };
         let first = run(None);
@@ -330,6 +326,7 @@ mod tests {
             subscription: &subscription,
             inventory: None,
             template: &|_| None,
+            own_kinds: &OwnKinds::default(),
         });
         assert_eq!(
             absent.next,
@@ -341,7 +338,8 @@ mod tests {
             plan(&View {
                 subscription: &whole,
                 inventory: None,
-                template: &template
+                template: &template,
+                own_kinds: &OwnKinds::default(),
             }),
             Plan::default()
         );

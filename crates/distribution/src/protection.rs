@@ -1,4 +1,4 @@
-//! Manifests and HelmCharts in use cannot go: deletion waits, and says for whom.
+//! Manifests and HelmCharts in use: deletion of one waits, and says for whom, or takes it out of its Subscriptions.
 
 use std::sync::Arc;
 
@@ -16,6 +16,27 @@ pub struct View<'a> {
     pub template: &'a Value,
     /// Every Subscription; those that do not name the template are passed over.
     pub subscriptions: &'a [Arc<Value>],
+    /// What becomes of a template that is deleted while it is in use.
+    pub in_use: InUse,
+}
+
+/// What becomes of a template that is deleted while it is in use (the gate `FeedInUseProtection`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InUse {
+    /// It stays until nobody uses it.
+    Protect,
+    /// Its users lose it.
+    Drop,
+}
+
+impl InUse {
+    /// The finalizer that gives the time for it.
+    fn finalizer(self) -> &'static str {
+        match self {
+            Self::Protect => finalizers::FEED_PROTECTION,
+            Self::Drop => finalizers::APP,
+        }
+    }
 }
 
 /// What to do about a template.
@@ -28,14 +49,21 @@ pub fn plan(view: &View<'_>) -> Plan {
     };
     let mut plan = Plan::default();
     if !meta::is_deleting(template) {
-        if let Some(patch) = add_finalizer(template, finalizers::FEED_PROTECTION) {
+        if let Some(patch) = add_finalizer(template, view.in_use.finalizer()) {
             plan.push(Action::patch(&resource, template, patch));
         }
         return plan;
     }
     let mut users = users(view);
-    users.sort_unstable();
-    if users.is_empty() {
+    users.sort_unstable_by_key(|it| name(it));
+    let protected =
+        view.in_use == InUse::Protect && meta::has_finalizer(template, finalizers::FEED_PROTECTION);
+    if !protected {
+        for user in &users {
+            plan.push(without(user, template));
+        }
+    }
+    if users.is_empty() || !protected {
         let ours = [finalizers::FEED_PROTECTION, finalizers::APP];
         if let Some(patch) = remove_finalizers(template, &ours) {
             plan.push(Action::patch(&resource, template, patch));
@@ -45,7 +73,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let why = format!(
         "block deleting current resource until all Subscriptions (including {}) referring it as a feed get deleted or \
          drop the feed",
-        users.join(", ")
+        users.iter().map(|it| name(it)).collect::<Vec<_>>().join(", ")
     );
     if meta::annotation(template, annotations::FEED_PROTECTION) != Some(&why) {
         let patch = json!({"metadata": {"annotations": {annotations::FEED_PROTECTION: why}}});
@@ -56,17 +84,34 @@ pub fn plan(view: &View<'_>) -> Plan {
 }
 
 /// The Subscriptions that use the template and stay.
-fn users(view: &View<'_>) -> Vec<String> {
+fn users<'a>(view: &View<'a>) -> Vec<&'a Arc<Value>> {
     let Some(own) = Feed::of_template(view.template) else {
         return Vec::new();
     };
     let using = |subscription: &&Arc<Value>| {
         !meta::is_deleting(subscription) && Feed::all_of(subscription).iter().any(|feed| feed.is_same(&own))
     };
-    let users = view.subscriptions.iter().filter(using);
-    users
-        .map(|it| format!("{}/{}", meta::namespace(it), meta::name(it)))
-        .collect()
+    view.subscriptions.iter().filter(using).collect()
+}
+
+fn name(object: &Value) -> String {
+    format!("{}/{}", meta::namespace(object), meta::name(object))
+}
+
+/// Takes a template out of a Subscription's feeds.
+fn without(subscription: &Value, template: &Value) -> Action {
+    let own = Feed::of_template(template);
+    let feeds = subscription["spec"]["feeds"].as_array().into_iter().flatten();
+    let others: Vec<&Value> = feeds
+        .filter(|feed| {
+            !own.as_ref()
+                .is_some_and(|own| Feed::from_value(feed).is_same(own))
+        })
+        .collect();
+    let patch = json!({
+        "metadata": {"resourceVersion": meta::resource_version(subscription)}, "spec": {"feeds": others},
+    });
+    Action::patch(&apps::SUBSCRIPTIONS, subscription, patch)
 }
 
 #[cfg(test)]
@@ -99,6 +144,7 @@ mod tests {
         let planned = plan(&View {
             template: &template,
             subscriptions: &[],
+            in_use: InUse::Protect,
         });
         let Action::Patch { patch, .. } = &planned.actions[0] else {
             panic!()
@@ -111,7 +157,8 @@ mod tests {
         assert_eq!(
             plan(&View {
                 template: &template,
-                subscriptions: &[]
+                subscriptions: &[],
+                in_use: InUse::Protect,
             }),
             Plan::default()
         );
@@ -128,6 +175,7 @@ mod tests {
         let planned = plan(&View {
             template: &template,
             subscriptions: &subscriptions,
+            in_use: InUse::Protect,
         });
         let Next::Blocked(why) = &planned.next else {
             panic!()
@@ -137,15 +185,51 @@ mod tests {
         let again = plan(&View {
             template: &template,
             subscriptions: &subscriptions,
+            in_use: InUse::Protect,
         });
         assert!(!again.writes(), "said once");
         let free = plan(&View {
             template: &template,
             subscriptions: &subscriptions[2..],
+            in_use: InUse::Protect,
         });
         let Action::Patch { patch, .. } = &free.actions[0] else {
             panic!()
         };
         assert_eq!(patch["metadata"]["finalizers"], json!([]));
+    }
+
+    #[test]
+    fn without_protection_its_users_lose_it() {
+        let subscriptions = [subscription("a", "foo"), subscription("c", "other")];
+        let run = |template: &Value, in_use| {
+            plan(&View {
+                template,
+                subscriptions: &subscriptions,
+                in_use,
+            })
+        };
+        let kept = run(&manifest(false, false), InUse::Drop);
+        let Action::Patch { patch, .. } = &kept.actions[0] else {
+            panic!()
+        };
+        assert_eq!(
+            patch["metadata"]["finalizers"],
+            json!(["apps.clusternet.io/finalizer"])
+        );
+        for (protected, in_use, writes) in [
+            (true, InUse::Drop, 2),
+            (true, InUse::Protect, 1),
+            (false, InUse::Protect, 1),
+        ] {
+            let plan = run(&manifest(true, protected), in_use);
+            assert_eq!(plan.actions.len(), writes, "{protected} {in_use:?}");
+        }
+        let plan = run(&manifest(true, true), InUse::Drop);
+        let Action::Patch { target, patch, .. } = &plan.actions[0] else {
+            panic!()
+        };
+        assert_eq!((target.name.as_str(), &patch["spec"]["feeds"]), ("a", &json!([])));
+        assert_eq!(plan.next, Next::Done);
     }
 }

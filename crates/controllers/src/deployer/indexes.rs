@@ -21,6 +21,10 @@ pub(crate) struct Indexes {
     pub(crate) descriptions: Index,
     /// By the Description's uid.
     pub(crate) releases: Index,
+    /// By feed.
+    pub(crate) localizations: Index,
+    /// By feed.
+    pub(crate) globalizations: Index,
     templates: FeedIndex,
     manifests: Changes,
     charts: Changes,
@@ -33,6 +37,8 @@ impl Indexes {
             bases: Index::new(shared.cache(&apps::BASES), base_ties),
             descriptions: Index::new(shared.cache(&apps::DESCRIPTIONS), description_ties),
             releases: Index::new(shared.cache(&apps::HELM_RELEASES), release_ties),
+            localizations: Index::new(shared.cache(&apps::LOCALIZATIONS), policy_ties),
+            globalizations: Index::new(shared.cache(&apps::GLOBALIZATIONS), policy_ties),
             templates: FeedIndex::default(),
             manifests: shared.cache(&apps::MANIFESTS).subscribe(),
             charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
@@ -100,6 +106,10 @@ fn base_ties(object: &Value) -> Vec<Tie> {
 
 fn description_ties(object: &Value) -> Vec<Tie> {
     label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]).collect()
+}
+
+fn policy_ties(object: &Value) -> Vec<Tie> {
+    vec![feed_tie(&Feed::from_value(&object["spec"]["feed"]))]
 }
 
 fn release_ties(object: &Value) -> Vec<Tie> {

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use api::{apps, clusters, kubernetes};
+use distribution::protection::InUse;
+use distribution::replicas::OwnKinds;
 use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
 use machinery::ApiResource;
 use runtime::CancellationToken;
@@ -36,13 +38,18 @@ pub(crate) enum Job {
     Manifest(ObjectKey),
     /// A HelmChart's protection.
     Chart(ObjectKey),
+    /// A Localization, or without a namespace a Globalization.
+    Policy(ObjectKey),
 }
 
 pub(crate) struct Deployer {
     shared: Arc<Shared>,
     indexes: Mutex<Indexes>,
     queue: Queue<Job>,
+    /// Whether FeedInventories are made here.
     feed_inventory: bool,
+    own_kinds: OwnKinds,
+    in_use: InUse,
 }
 
 impl Deployer {
@@ -62,6 +69,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         indexes: Mutex::new(Indexes::new(shared)),
         queue: Queue::new(options),
         feed_inventory: config.feed_inventory,
+        own_kinds: config.own_kinds.clone(),
+        in_use: config.in_use,
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {

@@ -134,6 +134,14 @@ impl Deployer {
                 }
                 self.queue.add(Job::Inventory(key));
             }
+            if differs(change, |it| meta::uid(it).to_owned()) {
+                for key in indexes.localizations.keys(&feeds) {
+                    self.queue.add(Job::Policy(key));
+                }
+                for key in indexes.globalizations.keys(&feeds) {
+                    self.queue.add(Job::Policy(key));
+                }
+            }
         }
     }
 
@@ -161,6 +169,9 @@ impl Deployer {
 
     /// `ApplyNow` syncs whoever uses the feed; `ApplyLater`, the default, waits for another reason.
     fn policy(&self, change: &Change) {
+        if change.new.is_some() {
+            self.queue.add(Job::Policy(change.key.clone()));
+        }
         let made_here = distribution::division::is_made_here(change.object());
         if made_here && let Some(owner) = meta::controller(change.object()) {
             self.queue
@@ -182,6 +193,16 @@ impl Deployer {
     }
 
     fn cluster(&self, change: &Change) {
+        // Globalizations choose clusters by their labels.
+        if change.old.is_some() && differs(change, |it| it["metadata"]["labels"].clone()) {
+            for base in self
+                .shared
+                .cache(&apps::BASES)
+                .list_namespace(&change.key.namespace)
+            {
+                self.queue.add(Job::Base(ObjectKey::of(&base)));
+            }
+        }
         if !differs(change, |it| (readiness(it), is_deleting(it))) {
             return;
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use api::{apps, clusters, kubernetes, labels, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
-use distribution::{Feed, Next, base, description, division, inventory, protection, status, subscription};
+use distribution::{
+    Feed, Next, base, description, division, inventory, policy, protection, status, subscription,
+};
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
 use machinery::{ApiResource, meta};
@@ -27,6 +29,7 @@ impl Deployer {
             Job::Inventory(key) => self.sync_inventory(&key).await,
             Job::Manifest(key) => self.protect(&apps::MANIFESTS, &key).await,
             Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
+            Job::Policy(key) => self.sync_policy(&key).await,
         }
     }
 
@@ -171,6 +174,7 @@ impl Deployer {
             subscription: &object,
             inventory: have.as_deref(),
             template: &|feed| lookup(&templates, feed),
+            own_kinds: &self.own_kinds,
         });
         self.finish(&object, reasons::FEED_INVENTORY_NOT_SYNCED, plan)
             .await
@@ -190,6 +194,25 @@ impl Deployer {
         let plan = protection::plan(&protection::View {
             template: &object,
             subscriptions: &users,
+            in_use: self.in_use,
+        });
+        self.finish(&object, reasons::FAILED_SYNCED, plan).await
+    }
+
+    async fn sync_policy(&self, key: &ObjectKey) -> Outcome {
+        let resource = if key.namespace.is_empty() {
+            &apps::GLOBALIZATIONS
+        } else {
+            &apps::LOCALIZATIONS
+        };
+        let Some(object) = self.shared.cache(resource).get_key(key) else {
+            return Outcome::Done;
+        };
+        let feed = Feed::from_value(&object["spec"]["feed"]);
+        let template = self.indexes().templates().get(&feed).cloned();
+        let plan = policy::plan(&policy::View {
+            policy: &object,
+            template: template.as_deref(),
         });
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
     }

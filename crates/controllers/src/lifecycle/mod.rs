@@ -1,5 +1,6 @@
 //! The life of a ManagedCluster: heartbeats become a condition and a taint; a deleted one leaves the fleet.
 
+pub mod init;
 pub mod leave;
 pub mod plan;
 
@@ -13,6 +14,7 @@ use machinery::meta;
 use runtime::CancellationToken;
 use serde_json::Value;
 
+use crate::lifecycle::init::Init;
 use crate::shared::Shared;
 
 /// Runs the controller until the token is cancelled.
@@ -27,7 +29,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         let mut bases = shared.cache(&apps::BASES).subscribe();
         let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
         loop {
-            let gone = tokio::select! {
+            let change = tokio::select! {
                 biased;
                 change = members.next() => {
                     if change.new.is_some() {
@@ -38,15 +40,13 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
                 change = bases.next() => change,
                 change = descriptions.next() => change,
             };
-            // Whoever leaves waits for the last of these.
-            if gone.new.is_none() {
-                for member in shared
-                    .cache(&clusters::MANAGED_CLUSTERS)
-                    .list_namespace(&gone.key.namespace)
-                {
-                    if meta::is_deleting(&member) {
-                        queue.add(ObjectKey::of(&member));
-                    }
+            // Whoever leaves waits for the last of these, whoever begins for the first.
+            for member in shared
+                .cache(&clusters::MANAGED_CLUSTERS)
+                .list_namespace(&change.key.namespace)
+            {
+                if shared.cluster_init || (change.new.is_none() && meta::is_deleting(&member)) {
+                    queue.add(ObjectKey::of(&member));
                 }
             }
         }
@@ -74,7 +74,22 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
 }
 
 async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next, Error> {
-    let health = plan::plan(cluster, shared.env.now());
+    let of_namespace = |resource| shared.cache(resource).list_namespace(&key.namespace);
+    let (bases, descriptions);
+    let init = if shared.cluster_init {
+        (bases, descriptions) = (of_namespace(&apps::BASES), of_namespace(&apps::DESCRIPTIONS));
+        Init::On {
+            bases: &bases,
+            descriptions: &descriptions,
+        }
+    } else {
+        Init::Off
+    };
+    let health = plan::plan(&plan::View {
+        cluster,
+        now: shared.env.now(),
+        init,
+    });
     let next = health.next.clone();
     shared.carry_out(health).await?;
     let Some(cluster) = shared.cache(&clusters::MANAGED_CLUSTERS).get_key(key) else {

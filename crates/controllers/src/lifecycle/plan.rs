@@ -1,4 +1,5 @@
-//! Is a cluster still there? Conditions and taints, as a function of the object and the time.
+//! Is a cluster still there, and has it what it begins with? Conditions and taints, as a function of the objects and
+//! the time.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use jiff::Timestamp;
 use machinery::meta;
 use serde_json::{Value, json};
 
+use super::init::{Beginning, Init, beginning};
 use super::leave;
 
 /// The heartbeat of a cluster that states none.
@@ -17,11 +19,24 @@ const MISSED: u32 = 3;
 /// Heartbeats above this are not believed.
 const LONGEST_HEARTBEAT: u64 = 24 * 3_600;
 
+/// What one plan may look at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The ManagedCluster.
+    pub cluster: &'a Value,
+    /// Now.
+    pub now: Timestamp,
+    /// What the cluster waits for before it gets anything else.
+    pub init: Init<'a>,
+}
+
 /// What to do about a ManagedCluster at a time.
-pub fn plan(cluster: &Value, now: Timestamp) -> Plan {
+pub fn plan(view: &View<'_>) -> Plan {
+    let View { cluster, now, init } = *view;
     let mut plan = Plan::default();
     let verdict = judge(cluster, now);
-    let conditions = conditions(cluster, &verdict, now);
+    let beginning = beginning(cluster, init);
+    let conditions = conditions(cluster, &verdict, &beginning, now);
     if let Some(patch) = status_patch(cluster, &verdict, &conditions) {
         plan.push(Action::Patch {
             resource: clusters::MANAGED_CLUSTERS,
@@ -30,7 +45,7 @@ pub fn plan(cluster: &Value, now: Timestamp) -> Plan {
             patch,
         });
     }
-    if let Some(patch) = spec_patch(cluster, &conditions) {
+    if let Some(patch) = spec_patch(cluster, &beginning, &conditions) {
         plan.push(Action::patch(&clusters::MANAGED_CLUSTERS, cluster, patch));
     }
     plan.next = match verdict {
@@ -83,7 +98,7 @@ fn judge(cluster: &Value, now: Timestamp) -> Verdict {
 }
 
 /// The conditions as they should be; a condition that says what it said keeps its times.
-fn conditions(cluster: &Value, verdict: &Verdict, now: Timestamp) -> Vec<Value> {
+fn conditions(cluster: &Value, verdict: &Verdict, beginning: &Beginning, now: Timestamp) -> Vec<Value> {
     let mut conditions = cluster["status"]["conditions"]
         .as_array()
         .cloned()
@@ -91,12 +106,21 @@ fn conditions(cluster: &Value, verdict: &Verdict, now: Timestamp) -> Vec<Value> 
     if let Verdict::Silent { reason, message } = verdict {
         set(&mut conditions, reasons::READY, "Unknown", reason, message, now);
     }
-    let message = "cluster init is not wanted";
+    let (status, reason, message) = match beginning {
+        Beginning::Disabled => (
+            "True",
+            reasons::CLUSTER_INIT_DISABLED,
+            "cluster init is not wanted",
+        ),
+        Beginning::Waiting { message, .. } => ("False", reasons::CLUSTER_INIT_WAITING, message.as_str()),
+        Beginning::Done { .. } => ("True", reasons::CLUSTER_INIT_DONE, "the init workload is there"),
+        Beginning::Begun => return conditions,
+    };
     set(
         &mut conditions,
         reasons::CLUSTER_INIT,
-        "True",
-        reasons::CLUSTER_INIT_DISABLED,
+        status,
+        reason,
         message,
         now,
     );
@@ -112,7 +136,7 @@ fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, mess
         None => conditions.push(wanted),
         Some(have) => {
             let said = |field: &str| have[field] == wanted[field];
-            if said("status") && said("reason") {
+            if said("status") && said("reason") && said("message") {
                 return;
             }
             let since = if said("status") {
@@ -144,13 +168,18 @@ fn status_patch(cluster: &Value, verdict: &Verdict, conditions: &[Value]) -> Opt
     (patch != json!({})).then(|| at_version(cluster, json!({"status": patch})))
 }
 
-/// The taints and the finalizer.
-fn spec_patch(cluster: &Value, conditions: &[Value]) -> Option<Value> {
+/// The taints, the init workload and the finalizer.
+fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value]) -> Option<Value> {
     let mut patch = json!({});
     let have = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let wanted = taints(&have, conditions);
     if wanted != have {
         patch["spec"] = json!({"taints": wanted});
+    }
+    if let Beginning::Waiting { base: Some(base), .. } | Beginning::Done { base } = beginning
+        && cluster["spec"]["clusterInitBaseName"].is_null()
+    {
+        patch["spec"]["clusterInitBaseName"] = json!(base);
     }
     if !meta::is_deleting(cluster) && !meta::has_finalizer(cluster, leave::FINALIZER) {
         let finalizers: Vec<&str> = meta::finalizers(cluster).chain([leave::FINALIZER]).collect();
@@ -240,10 +269,18 @@ mod tests {
         object
     }
 
+    fn look(cluster: &Value, at: &str) -> Plan {
+        plan(&View {
+            cluster,
+            now: at.parse().unwrap(),
+            init: Init::Off,
+        })
+    }
+
     /// Carries the plan out as a server would.
     fn after(cluster: &Value, at: &str) -> Value {
         let mut object = cluster.clone();
-        for action in plan(cluster, at.parse().unwrap()).actions {
+        for action in look(cluster, at).actions {
             let Action::Patch { patch, .. } = action else {
                 continue;
             };
@@ -308,12 +345,12 @@ mod tests {
     #[test]
     fn asks_for_nothing_more_once_it_is_said() {
         let silent = after(&cluster(9_000, Some(600), Some(60)), NOW);
-        let again = plan(&silent, NOW.parse().unwrap());
+        let again = look(&silent, NOW);
         assert_eq!(again, Plan::default());
-        let later = plan(&silent, "2026-01-01T13:00:00Z".parse().unwrap());
+        let later = look(&silent, "2026-01-01T13:00:00Z");
         assert!(!later.writes(), "time alone changes nothing");
         let alive = after(&cluster(9_000, Some(30), Some(60)), NOW);
-        let again = plan(&alive, NOW.parse().unwrap());
+        let again = look(&alive, NOW);
         assert!(!again.writes());
         assert_eq!(again.next, Next::Again(Duration::from_secs(151)));
     }

@@ -120,6 +120,7 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
     let id = request["spec"]["clusterId"].as_str().unwrap_or_default();
     let mut view = plan::View {
         request: request.clone(),
+        waits_for_init: shared.cluster_init,
         ..plan::View::default()
     };
     if !plan::is_named_after(request, id) {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use api::{annotations, clusters, kubernetes, labels, names};
+use api::{annotations, clusters, kubernetes, labels, names, reasons};
 use distribution::{Action, Next, Plan, Target};
 use machinery::{ApiResource, meta, names as rules};
 use serde_json::{Map, Value, json};
@@ -24,6 +24,8 @@ pub(super) const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 pub struct View {
     /// The ClusterRegistrationRequest.
     pub request: Value,
+    /// Whether a new cluster waits for its init workload (the gate `ClusterInit`).
+    pub waits_for_init: bool,
     /// The dedicated namespace.
     pub namespace: Option<Value>,
     /// The ManagedCluster.
@@ -259,6 +261,11 @@ fn new_cluster(view: &View, namespace: &Value) -> Value {
         if !spec[field].is_null() {
             cluster["spec"][field] = spec[field].clone();
         }
+    }
+    if view.waits_for_init {
+        // From the first moment: nothing else may be placed before.
+        cluster["spec"]["taints"] = json!([{"key": reasons::TAINT_INITIALIZATION,
+            "value": reasons::CLUSTER_INIT_WAITING, "effect": "NoSchedule"}]);
     }
     cluster
 }
@@ -568,5 +575,24 @@ mod tests {
             panic!()
         };
         assert_eq!(object["metadata"]["name"], "edges");
+    }
+
+    #[test]
+    fn a_cluster_that_waits_for_its_init_workload_is_closed_from_the_first_moment() {
+        let taints = |waits_for_init: bool| {
+            let view = View {
+                request: request(),
+                waits_for_init,
+                namespace: Some(json!({"metadata": {"name": "clusternet-abcde"}})),
+                ..View::default()
+            };
+            let Action::Create { object, .. } = &plan(&view).actions[0] else {
+                panic!()
+            };
+            assert_eq!(object["kind"], "ManagedCluster");
+            object["spec"]["taints"].clone()
+        };
+        assert_eq!(taints(false), Value::Null);
+        assert_eq!(taints(true)[0]["key"], "clusters.clusternet.io/initialization");
     }
 }

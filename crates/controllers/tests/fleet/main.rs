@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod harness;
+mod policies;
 
 use api::{apps, clusters, kubernetes, labels};
 use serde_json::json;
