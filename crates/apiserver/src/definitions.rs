@@ -150,7 +150,7 @@ fn mark(server: &ApiServer, stored: &Object, mut value: Value) -> Change {
         value["apiVersion"].as_str().unwrap_or_default(),
         value["kind"].as_str().unwrap_or_default(),
         &value,
-        stored.head.clone(),
+        stored.head.unpack(),
     );
     draft.head.deleting = true;
     Change::Put(draft)

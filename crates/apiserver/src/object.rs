@@ -202,10 +202,11 @@ mod tests {
         );
         assert!(text[..draft.splice].ends_with(r#""resourceVersion":""#));
         assert!(text[draft.splice..].starts_with('"'));
-        assert_eq!(draft.head.label("b"), Some("2"));
-        assert_eq!(draft.head.field("spec.nodeName"), Some("n1"));
-        assert_eq!(draft.head.field("spec.hostNetwork"), Some("false"));
-        assert_eq!(draft.head.owners.len(), 1);
+        let head = source::PackedHead::from(&draft.head);
+        assert_eq!(head.label("b"), Some("2"));
+        assert_eq!(head.field("spec.nodeName"), Some("n1"));
+        assert_eq!(head.field("spec.hostNetwork"), Some("false"));
+        assert_eq!(head.owners().count(), 1);
         let _: Value = serde_json::from_slice(&draft.json).unwrap();
     }
 }

@@ -66,6 +66,10 @@ impl Plane {
             },
         )?;
         let server = serve_source(&store, &pki, env, pods).await?;
+        let measured = store.clone();
+        server
+            .metrics()
+            .hook(move |text| text.push_str(&measured.stats().to_metrics()));
 
         let listener = TcpListener::bind(listen).await.map_err(|source| Error::Listen {
             address: listen.to_string(),

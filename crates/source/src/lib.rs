@@ -3,14 +3,17 @@
 //! of them to any Kubernetes client. It knows nothing of HTTP, users or schemas.
 
 pub mod conformance;
+mod head;
 mod object;
+pub mod packed;
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-pub use object::{Draft, Event, EventKind, Forms, Head, Key, Object, Resource, Revision};
+pub use head::{Head, PackedHead};
+pub use object::{Draft, Event, EventKind, Forms, Key, Object, Resource, Revision};
 
 /// Objects with a revision: get, list at a revision, watch from a revision, write.
 pub trait ObjectSource: Send + Sync + fmt::Debug {
@@ -148,8 +151,10 @@ pub enum Error {
         /// The newest.
         newest: Revision,
     },
-    /// There is no room: writes are refused until there is.
-    #[error("no space left on the store's disk: it is read-only until there is some")]
+    /// There is no room for this write. Removals and small updates may still go through.
+    #[error(
+        "no space left on the store's disk: until there is some it takes only removals and small updates"
+    )]
     Full,
     /// The object is larger than the source takes.
     #[error("{key} has {size} bytes, the limit is {limit}")]

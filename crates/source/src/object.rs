@@ -4,6 +4,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use smol_str::SmolStr;
 
+use crate::head::{Head, PackedHead};
+
 /// A resource in storage: `pods` for the core group, else `apps/deployments`. One per group and plural, whatever
 /// version is served. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,44 +76,26 @@ impl fmt::Display for Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
+impl Revision {
+    /// Its decimal digits, without allocating.
+    pub fn digits(self, buffer: &mut [u8; 20]) -> &[u8] {
+        let mut value = self.0;
+        let mut start = buffer.len();
+        loop {
+            start -= 1;
+            buffer[start] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                return &buffer[start..];
+            }
+        }
+    }
+}
+
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// What is known of an object without parsing it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Head {
-    /// `metadata.uid`.
-    pub uid: SmolStr,
-    /// `metadata.labels`, sorted by key.
-    pub labels: Box<[(SmolStr, SmolStr)]>,
-    /// The kind's selectable fields besides name and namespace (`status.phase`, `spec.nodeName`…), sorted by path.
-    pub fields: Box<[(SmolStr, SmolStr)]>,
-    /// The uids of `metadata.ownerReferences`.
-    pub owners: Box<[SmolStr]>,
-    /// Whether `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
-}
-
-impl Head {
-    /// A label's value.
-    pub fn label(&self, key: &str) -> Option<&str> {
-        find(&self.labels, key)
-    }
-
-    /// A selectable field's value.
-    pub fn field(&self, path: &str) -> Option<&str> {
-        find(&self.fields, path)
-    }
-}
-
-fn find<'a>(pairs: &'a [(SmolStr, SmolStr)], key: &str) -> Option<&'a str> {
-    let index = pairs
-        .binary_search_by(|(candidate, _)| candidate.as_str().cmp(key))
-        .ok()?;
-    Some(pairs[index].1.as_str())
 }
 
 /// A version to be stored: JSON without a revision, and where to splice it in.
@@ -138,9 +122,52 @@ pub struct Object {
     /// Offset in `json` of the first digit of `metadata.resourceVersion`.
     pub splice: usize,
     /// What is known of it without parsing.
-    pub head: Head,
+    pub head: PackedHead,
     /// Encodings made on demand and shared by all readers, by form (the reader numbers the forms).
     pub forms: Forms,
+}
+
+impl Object {
+    /// A version made of a draft.
+    pub fn new(key: Key, revision: Revision, draft: &Draft) -> Self {
+        let mut digits = [0; 20];
+        let digits = revision.digits(&mut digits);
+        let (front, back) = draft.json.split_at(draft.splice);
+        Self::assemble(key, revision, [front, digits, back], &draft.head.pack())
+    }
+
+    /// The same object with another revision, which is what the event of its removal carries.
+    pub fn at(&self, revision: Revision) -> Self {
+        let (mut old, mut new) = ([0; 20], [0; 20]);
+        let (old, new) = (self.revision.digits(&mut old), revision.digits(&mut new));
+        let (front, back) = (&self.json[..self.splice], &self.json[self.splice + old.len()..]);
+        Self::assemble(
+            self.key.clone(),
+            revision,
+            [front, new, back],
+            self.head.as_bytes(),
+        )
+    }
+
+    /// The version whose JSON is in three parts, the middle one being the revision, with a whole packed head: all in
+    /// one piece of memory that is just large enough.
+    pub fn assemble(key: Key, revision: Revision, json: [&[u8]; 3], head: &[u8]) -> Self {
+        let [front, digits, back] = json;
+        let length = front.len() + digits.len() + back.len();
+        let mut bytes = Vec::with_capacity(length + head.len());
+        for part in [front, digits, back, head] {
+            bytes.extend_from_slice(part);
+        }
+        let bytes = Bytes::from(bytes);
+        Self {
+            key,
+            revision,
+            splice: front.len(),
+            head: PackedHead::new(bytes.slice(length..)),
+            json: bytes.slice(..length),
+            forms: Forms::default(),
+        }
+    }
 }
 
 /// What happened to an object.

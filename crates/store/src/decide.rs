@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use source::{Change, Error, Event, EventKind, Expect, Forms, Key, Object, Revision, Write};
 
-use crate::codec;
-
 /// The change that a write makes at a revision, given the newest version of its object.
 pub(crate) fn decide(
     write: Write,
@@ -16,21 +14,14 @@ pub(crate) fn decide(
     check(&key, expect, previous.as_deref())?;
     let (kind, object) = match (change, &previous) {
         (Change::Put(draft), _) => {
-            let object = Object {
-                key,
-                revision,
-                json: codec::splice(&draft.json, draft.splice, 0, revision),
-                splice: draft.splice,
-                head: draft.head,
-                forms: Forms::default(),
-            };
+            let object = Object::new(key, revision, &draft);
             let kind = match previous {
                 Some(_) => EventKind::Modified,
                 None => EventKind::Added,
             };
             (kind, object)
         }
-        (Change::Delete, Some(last)) => (EventKind::Deleted, deleted(last, revision)),
+        (Change::Delete, Some(last)) => (EventKind::Deleted, last.at(revision)),
         (Change::Delete, None) => return Err(Error::NotFound(key)),
     };
     Ok(Event {
@@ -51,19 +42,6 @@ fn check(key: &Key, expect: Expect, previous: Option<&Object>) -> Result<(), Err
             key: key.clone(),
             found: found.revision,
         }),
-    }
-}
-
-/// What an event of removal carries: the last version with the removal's revision.
-pub(crate) fn deleted(last: &Object, revision: Revision) -> Object {
-    let old = codec::digits(last.revision);
-    Object {
-        key: last.key.clone(),
-        revision,
-        json: codec::splice(&last.json, last.splice, old, revision),
-        splice: last.splice,
-        head: last.head.clone(),
-        forms: Forms::default(),
     }
 }
 

@@ -7,10 +7,10 @@ use std::io;
 use std::sync::Arc;
 
 use clock::disk::Disk;
+use source::packed::{Malformed, Reader};
 use source::{Event, EventKind, Forms, Key, Object, Revision};
 
-use crate::codec::{Malformed, Reader, Record};
-use crate::decide;
+use crate::codec::{self, Record};
 use crate::error::OpenError;
 use crate::frame::{self, BadHeader, FRAME, HEADER, Header, Kind};
 use crate::state::{Dropped, Limits, State};
@@ -356,7 +356,7 @@ impl Log {
             return Err("a batch is of an unknown kind");
         }
         while !reader.is_done() {
-            let event = match reader.record().map_err(unreadable)? {
+            let event = match codec::record(&mut reader).map_err(unreadable)? {
                 Record::Put(object) => self.put(object),
                 Record::Delete(key, revision) => self.delete(&key, revision)?,
             };
@@ -388,7 +388,7 @@ impl Log {
             .ok_or("an object is removed that is not there")?;
         Ok(Event {
             kind: EventKind::Deleted,
-            object: Arc::new(decide::deleted(previous, revision)),
+            object: Arc::new(previous.at(revision)),
             previous: Some(previous.clone()),
             forms: Forms::default(),
         })

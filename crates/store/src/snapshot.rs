@@ -4,9 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use clock::disk::Disk;
+use source::packed::{Malformed, Reader};
 use source::{Object, Revision};
 
-use crate::codec::{self, Malformed, Reader, Record};
+use crate::codec::{self, Record};
 use crate::frame::{self, HEADER, Header};
 use crate::segment::{Failure, failure, fatal};
 
@@ -100,7 +101,7 @@ pub(crate) fn read(
         match reader.byte() {
             Ok(OBJECTS) => {
                 while !reader.is_done() {
-                    let Ok(Record::Put(object)) = reader.record() else {
+                    let Ok(Record::Put(object)) = codec::record(&mut reader) else {
                         return Err(damage("an object of the snapshot cannot be read"));
                     };
                     count += 1;

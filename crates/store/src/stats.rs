@@ -1,5 +1,6 @@
-//! Counters, for metrics.
+//! Counters, and how they look as metrics.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use source::Revision;
@@ -35,6 +36,56 @@ pub struct Stats {
     pub revision: Revision,
     /// The oldest revision that every resource can be watched and listed from.
     pub oldest: Revision,
+}
+
+impl Stats {
+    /// As metrics in the text form of OpenMetrics, without its end mark.
+    pub fn to_metrics(&self) -> String {
+        // Destructured so that a new field cannot be forgotten.
+        let Self {
+            writes,
+            refused,
+            full,
+            read_only,
+            batches,
+            log_bytes,
+            snapshots,
+            snapshots_full,
+            objects,
+            object_bytes,
+            events,
+            event_bytes,
+            revision,
+            oldest,
+        } = *self;
+        let mut text = String::new();
+        for (name, total) in [
+            ("writes", writes),
+            ("writes_refused", refused),
+            ("writes_without_room", full),
+            ("batches", batches),
+            ("log_bytes", log_bytes),
+            ("snapshots", snapshots),
+            ("snapshots_without_room", snapshots_full),
+        ] {
+            let name = format!("tombolo_store_{name}");
+            writeln!(text, "# TYPE {name} counter\n{name}_total {total}")
+                .expect("a string takes every write");
+        }
+        for (name, value) in [
+            ("read_only", u64::from(read_only)),
+            ("objects", objects),
+            ("object_bytes", object_bytes),
+            ("window_events", events),
+            ("window_bytes", event_bytes),
+            ("revision", revision.0),
+            ("oldest_revision", oldest.0),
+        ] {
+            let name = format!("tombolo_store_{name}");
+            writeln!(text, "# TYPE {name} gauge\n{name} {value}").expect("a string takes every write");
+        }
+        text
+    }
 }
 
 /// The counters behind [`Stats`].
@@ -79,5 +130,30 @@ impl Flag {
     /// Whether it is set.
     pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_say_what_a_person_would_look_for() {
+        let stats = Stats {
+            writes: 7,
+            read_only: true,
+            objects: 5,
+            ..Stats::default()
+        };
+        let text = stats.to_metrics();
+        for line in [
+            "# TYPE tombolo_store_writes counter",
+            "tombolo_store_writes_total 7",
+            "tombolo_store_read_only 1",
+            "tombolo_store_objects 5",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert_eq!(text.lines().count(), 2 * 14);
     }
 }

@@ -22,12 +22,12 @@ async fn steps() -> u64 {
 }
 
 /// Crashes at a step, opens again (crashing now and then while it opens), writes on, opens once more.
-async fn crash_at(step: u64, seed: u64) {
+async fn crash_at(step: u64, seed: u64, mode: Mode) {
     let disk = SimDisk::new(seed);
     disk.crash_at(step);
     let mut outcome = Outcome::default();
-    let context = format!("step {step}, seed {seed}");
-    if let Ok(store) = open(&disk, small(), Mode::Inline) {
+    let context = format!("step {step}, seed {seed}, {mode:?}");
+    if let Ok(store) = open(&disk, small(), mode) {
         run(&store, &workload(), &mut outcome).await;
         if let Some(error) = &outcome.error {
             assert!(matches!(error, Error::Closed(_)), "{context}: {error}");
@@ -62,8 +62,16 @@ async fn a_crash_at_any_step_loses_nothing_acknowledged() {
     let steps = steps().await;
     for step in 1..=steps {
         for seed in 0..6 {
-            crash_at(step, seed * 1_000_003 + step).await;
+            crash_at(step, seed * 1_000_003 + step, Mode::Inline).await;
         }
+    }
+}
+
+/// With a thread of its own a snapshot's steps fall between those of later writes, each time otherwise.
+#[tokio::test]
+async fn a_crash_while_a_snapshot_is_made_beside_writes_loses_nothing_acknowledged() {
+    for step in 1..=steps().await {
+        crash_at(step, step, Mode::Thread).await;
     }
 }
 

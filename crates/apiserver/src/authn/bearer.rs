@@ -66,7 +66,7 @@ impl Authenticator {
             .get(&key)
             .await
             .map_err(|error| Refusal::Source(error.to_string()))?;
-        Ok(found.is_some_and(|found| object.uid.is_empty() || found.head.uid == object.uid))
+        Ok(found.is_some_and(|found| object.uid.is_empty() || found.head.uid() == object.uid))
     }
 
     async fn service_account(&self, claims: &Arc<Claims>) -> Result<UserInfo, Refusal> {

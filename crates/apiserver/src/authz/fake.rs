@@ -99,25 +99,12 @@ impl FakeSource {
                 let draft = Draft {
                     json: Bytes::from(json),
                     splice: last.splice,
-                    head: last.head.clone(),
+                    head: last.head.unpack(),
                 };
                 (draft, EventKind::Deleted)
             }
         };
-        let json = [
-            &draft.json[..draft.splice],
-            revision.to_string().as_bytes(),
-            &draft.json[draft.splice..],
-        ]
-        .concat();
-        let object = Arc::new(Object {
-            key: key.clone(),
-            revision,
-            json: Bytes::from(json),
-            splice: draft.splice,
-            head: draft.head,
-            forms: Forms::default(),
-        });
+        let object = Arc::new(Object::new(key.clone(), revision, &draft));
         if kind == EventKind::Deleted {
             state.objects.remove(&key);
         } else {

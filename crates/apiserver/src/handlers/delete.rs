@@ -125,7 +125,7 @@ pub(super) async fn delete(call: &mut Call<'_>, body: Bytes) -> Result<Response<
         Deleted::Gone(object) if call.served.strategy.returns_deleted => {
             present::stored(call, StatusCode::OK, &object)
         }
-        Deleted::Gone(object) => present::deleted(call, &name, &object.head.uid),
+        Deleted::Gone(object) => present::deleted(call, &name, object.head.uid()),
         Deleted::Going(object) => present::stored(call, StatusCode::OK, &object),
         Deleted::WouldGo(object) => present::tree(call, StatusCode::OK, object),
     }
@@ -239,12 +239,12 @@ fn check_preconditions(
         ))
     };
     if let Some(uid) = &options.uid
-        && *uid != stored.head.uid.as_str()
+        && *uid != stored.head.uid()
     {
         return conflict(format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
              deleted and then recreated",
-            stored.head.uid
+            stored.head.uid()
         ));
     }
     if let Some(revision) = &options.resource_version

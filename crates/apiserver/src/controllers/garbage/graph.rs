@@ -22,31 +22,32 @@ impl Graph {
     /// Takes a version in; pushes the objects to look at because of it.
     pub(super) fn put(&mut self, object: &Object, wanted: &mut Vec<Key>) {
         let key = &object.key;
+        let owners: Box<[SmolStr]> = object.head.owners().map(SmolStr::new).collect();
         let old = self.owners.get(key).cloned().unwrap_or_default();
-        if object.head.owners != old {
+        if owners != old {
             self.unlink(key);
-            for owner in &object.head.owners {
+            for owner in &owners {
                 self.dependents
                     .entry(owner.clone())
                     .or_default()
                     .insert(key.clone());
             }
-            if !object.head.owners.is_empty() {
-                self.owners.insert(key.clone(), object.head.owners.clone());
+            if !owners.is_empty() {
+                self.owners.insert(key.clone(), owners);
                 wanted.push(key.clone());
             }
             // An owner that waits may have lost its last dependent.
             wanted.extend(old.iter().filter_map(|owner| self.deleting.get(owner).cloned()));
         }
         if object.head.deleting {
-            self.deleting.insert(object.head.uid.clone(), key.clone());
+            self.deleting.insert(object.head.uid().into(), key.clone());
             wanted.push(key.clone());
         }
     }
 
     /// Takes a deletion in; pushes the objects to look at because of it.
     pub(super) fn gone(&mut self, object: &Object, wanted: &mut Vec<Key>) {
-        let uid = &object.head.uid;
+        let uid = object.head.uid();
         self.deleting.remove(uid);
         if let Some(owners) = self.owners.get(&object.key) {
             wanted.extend(
@@ -57,8 +58,8 @@ impl Graph {
         }
         self.unlink(&object.key);
         wanted.extend(self.dependents_of(uid));
-        if !uid.is_empty() && self.gone.insert(uid.clone()) {
-            self.gone_order.push_back(uid.clone());
+        if !uid.is_empty() && self.gone.insert(uid.into()) {
+            self.gone_order.push_back(uid.into());
             if self.gone_order.len() > REMEMBERED
                 && let Some(oldest) = self.gone_order.pop_front()
             {

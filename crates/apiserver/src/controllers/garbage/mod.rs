@@ -147,7 +147,7 @@ impl Garbage {
         };
         let owner_key = Key::new(&owner.storage, namespace, &reference.name);
         let found = self.source.get(&owner_key).await.map_err(error::of_source)?;
-        let Some(found) = found.filter(|found| found.head.uid == reference.uid.as_str()) else {
+        let Some(found) = found.filter(|found| found.head.uid() == reference.uid) else {
             return Ok(Owner::Gone);
         };
         if !found.head.deleting {
