@@ -6,6 +6,7 @@ mod codegen;
 mod doctor;
 mod lints;
 mod realkube;
+mod rows;
 mod shell;
 mod test;
 mod tidy;

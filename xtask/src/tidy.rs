@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::{lints, shell};
+use crate::{lints, rows, shell};
 
 /// Crates of these layers decide: they cannot do I/O because nothing in their graph can.
 const PURE_LAYERS: u64 = 2;
@@ -70,6 +70,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     problems.extend(graph.third_party_problems(&built()?));
     problems.extend(file_problems()?);
     problems.extend(map_problems(&graph)?);
+    problems.extend(rows::problems()?);
     for problem in &problems {
         shell::complain(&format!("tidy: {problem}"));
     }
@@ -321,7 +322,7 @@ fn licence_fits(expression: &str) -> bool {
 }
 
 /// Files that git tracks.
-fn tracked() -> anyhow::Result<Vec<String>> {
+pub(crate) fn tracked() -> anyhow::Result<Vec<String>> {
     let list = shell::output(Command::new("git").args(["ls-files"]).current_dir(shell::root()))?;
     Ok(list.lines().map(ToOwned::to_owned).collect())
 }

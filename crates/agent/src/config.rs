@@ -45,7 +45,7 @@ pub struct Config {
     /// Which node labels become labels of the ManagedCluster.
     pub promotion: LabelPromotion,
     /// The predictor.
-    pub predictor: Predictor,
+    pub predictor: PredictorConfig,
     /// Requests a second the parent may send, reported. Default 50.
     pub kube_qps: f64,
     /// Requests at once the parent may send, reported. Default 100.
@@ -84,12 +84,24 @@ pub struct LabelPromotion {
 }
 
 /// Where the predictor is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Predictor {
-    /// Base URL of an external one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictorConfig {
+    /// Base URL of one that is asked instead of the built-in one. Default none.
     pub address: String,
-    /// The scheduler may call it without the tunnel.
+    /// The scheduler may ask that one without the tunnel. Default no.
     pub direct_access: bool,
+    /// By which port of `localhost` the built-in one is known in the tunnel. Default 8080.
+    pub port: u16,
+}
+
+impl Default for PredictorConfig {
+    fn default() -> Self {
+        Self {
+            address: String::new(),
+            direct_access: false,
+            port: 8_080,
+        }
+    }
 }
 
 /// What is switched on.
@@ -101,7 +113,7 @@ pub struct Gates {
     pub app_pusher: bool,
     /// Undo drift and report the objects' status. Default on.
     pub recovery: bool,
-    /// A predictor answers. Default off.
+    /// A predictor answers. Default on.
     pub predictor: bool,
 }
 
@@ -111,7 +123,7 @@ impl Default for Gates {
             socket_connection: true,
             app_pusher: false,
             recovery: true,
-            predictor: false,
+            predictor: true,
         }
     }
 }
@@ -210,7 +222,7 @@ impl Config {
             collect_interval: Duration::from_secs(20),
             use_metrics_server: false,
             promotion: LabelPromotion::default(),
-            predictor: Predictor::default(),
+            predictor: PredictorConfig::default(),
             kube_qps: 50.0,
             kube_burst: 100,
             gates: Gates::default(),
@@ -283,6 +295,11 @@ impl Config {
                 format!("{flag}: {interval:?} is less than 1s"),
             );
         }
+        let predictor = &self.predictor.address;
+        demand(
+            predictor.is_empty() || predictor.starts_with("http://") || predictor.starts_with("https://"),
+            format!("--predictor-addr: {predictor:?} is no http or https URL"),
+        );
         demand(
             (0.0..=1.0).contains(&self.promotion.threshold),
             format!(
@@ -302,10 +319,28 @@ impl Config {
         }
     }
 
+    /// Where the predictor answers, as the parent is told: empty without one.
+    pub(crate) fn predictor_address(&self) -> String {
+        if !self.gates.predictor {
+            return String::new();
+        }
+        match self.built_in_predictor() {
+            Some(address) => format!("http://{address}"),
+            None => self.predictor.address.clone(),
+        }
+    }
+
+    /// The `host:port` that stands for the built-in predictor, if that is the one.
+    pub(crate) fn built_in_predictor(&self) -> Option<String> {
+        let is_built_in = self.gates.predictor && self.predictor.address.is_empty();
+        is_built_in.then(|| format!("localhost:{}", self.predictor.port))
+    }
+
     /// The `host:port`s that the hub may dial.
     pub(crate) fn dial_targets(&self) -> Vec<String> {
         host_port(&self.child_url)
             .into_iter()
+            .chain(host_port(&self.predictor_address()))
             .chain(self.tunnel_targets.iter().cloned())
             .collect()
     }
@@ -397,15 +432,15 @@ mod tests {
             )
         };
         for (text, expected) in [
-            ("", "SR"),
-            ("AppPusher=true", "SAR"),
+            ("", "SRP"),
+            ("AppPusher=true", "SARP"),
             (
                 "SocketConnection=true,AppPusher=true,Recovery=true,Predictor=true",
                 "SARP",
             ),
             ("Recovery=false, AllAlpha=true", "SAP"),
             ("AllAlpha=false,SocketConnection=true", "S"),
-            ("MultiClusterService=true,AllBeta=true", "SR"),
+            ("MultiClusterService=true,AllBeta=true", "SRP"),
             (
                 "AppPusher",
                 "--feature-gates: \"AppPusher\" is not NAME=true or NAME=false",

@@ -13,6 +13,7 @@ mod heartbeat;
 pub mod identity;
 mod leave;
 mod parent;
+mod predictor;
 pub mod registration;
 mod renewal;
 pub mod report;
@@ -20,7 +21,7 @@ mod run;
 mod session;
 mod tunnel;
 
-pub use config::{Config, Gates, LabelPromotion, Predictor};
+pub use config::{Config, Gates, LabelPromotion, PredictorConfig};
 pub use error::{ConfigError, Error};
 pub use leave::{Leaving, Left, leave};
 pub use parent::{Credential, ParentConnector};

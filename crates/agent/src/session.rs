@@ -17,6 +17,7 @@ use crate::credentials::Publisher;
 use crate::error::{Error, chain};
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
+use crate::predictor::Predictor;
 use crate::registration::Membership;
 use crate::{renewal, tunnel};
 
@@ -87,7 +88,7 @@ impl Session {
         let (duty, duties) = watch::channel(None);
         let deployer = Deployer::new(Parts {
             parent: parent.clone(),
-            child,
+            child: child.clone(),
             namespace: membership.namespace.clone(),
             duty: duties,
             recovery: config.gates.recovery,
@@ -97,6 +98,10 @@ impl Session {
             env: env.clone(),
         });
         let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, &env);
+        let dialer: Arc<dyn Dialer> = match config.built_in_predictor() {
+            Some(address) => Arc::new(Predictor::new(child.clone(), address, dialer)),
+            None => dialer,
+        };
         // Cancelled when the session ends for whatever reason.
         let over = shutdown.child_token();
         let _end = over.clone().drop_guard();

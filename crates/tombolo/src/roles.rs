@@ -78,7 +78,7 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
     let config = ::scheduler::Config {
         placement,
         election: election(&args.role, names::SCHEDULER, &env),
-        ..::scheduler::Config::default()
+        ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     };
     Ok(::scheduler::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
 }
@@ -86,7 +86,11 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
 pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let env = Env::system();
     let words = args.controllers.iter().map(String::as_str);
-    let mut config = ::controllers::Config::default().with_controllers(words)?;
+    let mut config = ::controllers::Config::default()
+        .with_controllers(words)?
+        .with_gates(&args.feature_gates)?;
+    config.workers = usize::from(args.threadiness);
+    config.own_kinds = args.replica_path.into_iter().collect();
     config.election = election(&args.role, names::CONTROLLERS, &env);
     Ok(::controllers::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
 }
@@ -144,6 +148,11 @@ fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> 
         .prefixes
         .clone_from(&args.labels_aggregate_prefix);
     config.use_metrics_server = args.use_metrics_server;
+    config.predictor = ::agent::PredictorConfig {
+        address: args.predictor_addr.clone(),
+        direct_access: args.predictor_direct_access,
+        port: args.predictor_port,
+    };
     config.check()?;
     Ok(config)
 }

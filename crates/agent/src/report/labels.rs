@@ -63,7 +63,7 @@ pub fn changes(cluster: &Value, promoted: &BTreeMap<String, String>, prefixes: &
 mod tests {
     use super::*;
 
-    fn check(nodes: &[&str], prefixes: &[&str], threshold: f64, expected: &str) {
+    fn check(row: &str, nodes: &[&str], prefixes: &[&str], threshold: f64, expected: &str) {
         let nodes: Vec<Arc<Value>> = nodes
             .iter()
             .map(|labels| {
@@ -80,18 +80,19 @@ mod tests {
             .into_iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        assert_eq!(found.join(" "), expected, "{nodes:?} at {threshold}");
+        assert_eq!(found.join(" "), expected, "{row}");
     }
 
     #[test]
-    fn l1_to_l6() {
-        check(&["foo=bar"], &["foo"], 0.0, "foo=bar");
-        check(&["foo=bar", "foo=bar", ""], &["foo"], 1.0, "");
-        check(&["foo=bar", "foo=bar", "foo=bar"], &["foo"], 1.0, "foo=bar");
+    fn takes_what_enough_nodes_share() {
+        check("L1", &["foo=bar"], &["foo"], 0.0, "foo=bar");
+        check("L2", &["foo=bar", "foo=bar", ""], &["foo"], 1.0, "");
+        check("L3", &["foo=bar", "foo=bar", "foo=bar"], &["foo"], 1.0, "foo=bar");
         let zones = ["foo=bar zone=zone0", "foo=bar zone=zone0", "foo=bar zone=zone1"];
-        check(&zones, &["foo", "zone"], 0.5, "foo=bar zone=zone0");
-        check(&zones, &["foo", "zone"], 0.1, "foo=bar zone=zone0");
+        check("L4", &zones, &["foo", "zone"], 0.5, "foo=bar zone=zone0");
+        check("L5", &zones, &["foo", "zone"], 0.1, "foo=bar zone=zone0");
         check(
+            "L6",
             &["foo/abc=1 zone=zone0", "foo/def=2 zone=zone1", "zone=zone1"],
             &["foo", "zone"],
             0.1,
@@ -102,6 +103,7 @@ mod tests {
     #[test]
     fn control_plane_nodes_do_not_count() {
         check(
+            "roles",
             &[
                 "foo=bar",
                 "node-role.kubernetes.io/control-plane=",
@@ -111,7 +113,7 @@ mod tests {
             1.0,
             "foo=bar",
         );
-        check(&[], &["foo"], 0.0, "");
+        check("no nodes", &[], &["foo"], 0.0, "");
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         "nodeStatistics": nodes::statistics(all_nodes),
         "heartbeatFrequencySeconds": config.report_interval.as_secs(),
         "predictorEnabled": config.gates.predictor,
-        "predictorAddress": config.predictor.address,
+        "predictorAddress": config.predictor_address(),
         "predictorDirectAccess": config.predictor.direct_access,
         "conditions": conditions::merge(old_conditions, ready::ready(*health, *now)),
     });

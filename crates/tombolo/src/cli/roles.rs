@@ -86,6 +86,10 @@ pub(crate) struct SchedulerArgs {
     /// Profiles and plugins, in the upstream scheduler's file format.
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// What is switched on or off, NAME=true|false separated by commas: FailOver (a cluster that is not ready wakes its
+    /// Subscriptions), FeasibleClustersToleration (some clusters may fail to say what room they have).
+    #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
+    pub(crate) feature_gates: String,
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +106,17 @@ pub(crate) struct ControllersArgs {
         env = "TOMBOLO_RESERVED_NAMESPACE"
     )]
     pub(crate) reserved_namespace: String,
+    /// How many objects of one controller are worked on at a time.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threadiness: u16,
+    /// A custom kind whose replicas can be divided, as KIND.GROUP=REPLICAS[:TEMPLATE] with JSON pointers to the number
+    /// and to the pod template, such as Rollout.argoproj.io=/spec/replicas:/spec/template. May be given several times.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) replica_path: Vec<controllers::OwnKind>,
+    /// What is switched on or off, NAME=true|false separated by commas: ClusterInit (new clusters wait for their init
+    /// workload), FeedInUseProtection (a template in use cannot be deleted), FeedInventory.
+    #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
+    pub(crate) feature_gates: String,
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +176,15 @@ pub(crate) struct AgentArgs {
     /// parent may apply), Recovery (undo drift, report the objects' status), Predictor.
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
     pub(crate) feature_gates: String,
+    /// Where a predictor answers that is to be asked instead of the built-in one, an http or https URL.
+    #[arg(long, value_name = "URL", default_value = "", env = "TOMBOLO_PREDICTOR_ADDR")]
+    pub(crate) predictor_addr: String,
+    /// The scheduler may ask that predictor without the tunnel.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) predictor_direct_access: bool,
+    /// The port by which the built-in predictor is known in the tunnel. Nothing listens on it.
+    #[arg(long, default_value_t = 8080)]
+    pub(crate) predictor_port: u16,
     /// Reads usage from metrics.k8s.io.
     #[arg(long, default_value_t = false)]
     pub(crate) use_metrics_server: bool,

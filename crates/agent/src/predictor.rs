@@ -1,0 +1,241 @@
+//! The built-in predictor: says through the tunnel how many more replicas of something the child has room for.
+//!
+//! To the hub it is a server at `localhost:PORT` of the child, as the peers' is, and speaks their protocol. There is no
+//! such port: only what comes through the tunnel reaches it. How room is counted is `placement`'s; here are only the
+//! watches and HTTP.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::tunnel::{BoxIo, DialRefusal, Dialer};
+use api::kubernetes;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kubeio::{Cache, CacheOptions, Client};
+use placement::capacity::{self, Requirements};
+use placement::predict;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+/// How much of a connection waits in memory.
+const PIPE: usize = 16 << 10;
+/// The longest question that is read.
+const QUESTION_LIMIT: usize = 64 << 10;
+/// How long a question waits for the first lists of nodes and pods.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+
+/// The predictor, and a dialer that reaches it beside all else.
+#[derive(Clone)]
+pub(crate) struct Predictor {
+    sight: Arc<Sight>,
+    /// `host:port` that stands for it.
+    address: String,
+    others: Arc<dyn Dialer>,
+}
+
+/// What it sees of the child. Nothing is watched before somebody asks.
+struct Sight {
+    child: Client,
+    caches: OnceCell<(Cache, Cache)>,
+}
+
+impl Predictor {
+    /// A predictor of a child at `address`; what else is dialed goes to `others`.
+    pub(crate) fn new(child: Client, address: String, others: Arc<dyn Dialer>) -> Self {
+        let sight = Sight {
+            child,
+            caches: OnceCell::new(),
+        };
+        Self {
+            sight: Arc::new(sight),
+            address,
+            others,
+        }
+    }
+}
+
+impl Dialer for Predictor {
+    fn dial(&self, proto: &str, address: &str) -> BoxFuture<'static, Result<BoxIo, DialRefusal>> {
+        if proto != "tcp" || !address.eq_ignore_ascii_case(&self.address) {
+            return self.others.dial(proto, address);
+        }
+        let sight = Arc::clone(&self.sight);
+        Box::pin(async move {
+            let (near, far) = tokio::io::duplex(PIPE);
+            // It ends when the tunnel's side of the pipe is dropped.
+            tokio::spawn(serve(sight, TokioIo::new(far)));
+            Ok(Box::new(near) as BoxIo)
+        })
+    }
+}
+
+async fn serve(sight: Arc<Sight>, io: TokioIo<tokio::io::DuplexStream>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let sight = Arc::clone(&sight);
+        async move { Ok::<_, Infallible>(sight.answer(request).await) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .serve_connection(io, service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the predictor broke");
+    }
+}
+
+impl Sight {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        match (request.method(), request.uri().path()) {
+            (&Method::POST, predict::PATH) => {}
+            (_, predict::PATH) => return text(StatusCode::METHOD_NOT_ALLOWED, "ask with POST"),
+            (&Method::GET, "/replicas/unscheduled") => {
+                return text(StatusCode::NOT_IMPLEMENTED, "unscheduled replicas are not told");
+            }
+            _ => return text(StatusCode::NOT_FOUND, "there is nothing here"),
+        }
+        let Ok(body) = Limited::new(request.into_body(), QUESTION_LIMIT).collect().await else {
+            let problem = format!("the question is longer than {QUESTION_LIMIT} bytes");
+            return text(StatusCode::PAYLOAD_TOO_LARGE, problem);
+        };
+        let requirements = match read(&body.to_bytes()) {
+            Ok(requirements) => requirements,
+            Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+        };
+        let Ok((nodes, pods)) = tokio::time::timeout(FIRST_LOOK, self.look()).await else {
+            return text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "nodes or pods of the cluster cannot be watched",
+            );
+        };
+        let room = requirements.room(nodes.iter().map(Arc::as_ref), pods.iter().map(Arc::as_ref));
+        let mut answer = text(StatusCode::OK, predict::answer_body(room).to_string());
+        answer.headers_mut().insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static("application/json"),
+        );
+        answer
+    }
+
+    /// The nodes and the pods as they are.
+    async fn look(&self) -> (Vec<Arc<Value>>, Vec<Arc<Value>>) {
+        let start = async || {
+            let options = |project| CacheOptions {
+                project,
+                ..CacheOptions::default()
+            };
+            let child = &self.child;
+            (
+                Cache::start(
+                    child.clone(),
+                    kubernetes::NODES,
+                    options(|node| capacity::node_view(&node)),
+                ),
+                Cache::start(
+                    child.clone(),
+                    kubernetes::PODS,
+                    options(|pod| capacity::pod_view(&pod)),
+                ),
+            )
+        };
+        let (nodes, pods) = self.caches.get_or_init(start).await;
+        nodes.ready().await;
+        pods.ready().await;
+        (nodes.list(), pods.list())
+    }
+}
+
+fn read(body: &[u8]) -> Result<Requirements, String> {
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| format!("the question is no JSON: {error}"))?;
+    Requirements::from_value(&value).map_err(|error| error.to_string())
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use testplane::Plane;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    struct Nowhere;
+
+    impl Dialer for Nowhere {
+        fn dial(&self, _: &str, address: &str) -> BoxFuture<'static, Result<BoxIo, DialRefusal>> {
+            let address = address.to_owned();
+            Box::pin(async move { Err(DialRefusal::NotAllowed { address }) })
+        }
+    }
+
+    /// A child with one node of 8 processors, and one pod on it that uses 2.
+    async fn child() -> Client {
+        let plane = Plane::start(&testplane::paused_env()).await;
+        let amounts = json!({"cpu": "8", "memory": "16Gi", "pods": "110"});
+        let nodes = &kubernetes::NODES;
+        plane
+            .create(nodes, None, &json!({"metadata": {"name": "n"}}))
+            .await;
+        let status = json!({"allocatable": amounts, "capacity": amounts});
+        plane.change_status(nodes, None, "n", &status).await;
+        plane.create_namespaces(&["foo"]).await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}});
+        plane.create(&kubernetes::PODS, Some("foo"), &pod).await;
+        plane.client
+    }
+
+    async fn ask(predictor: &Predictor, head: &str, body: &str) -> (String, String) {
+        let mut io = predictor.dial("tcp", "LOCALHOST:8080").await.unwrap();
+        let request = format!(
+            "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        io.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        io.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].to_owned(), body.to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_through_the_dialer_alone() {
+        let predictor = Predictor::new(child().await, "localhost:8080".to_owned(), Arc::new(Nowhere));
+        let question = json!({"nodeSelector": {}, "tolerations": [], "affinity": {},
+            "resources": {"requests": {"cpu": "1500m"}}});
+        let said = ask(&predictor, "POST /replicas/predict", &question.to_string()).await;
+        assert_eq!(
+            said,
+            ("200".to_owned(), r#"{"replicas":{"default":4}}"#.to_owned())
+        );
+        let long = "x".repeat(QUESTION_LIMIT + 1);
+        for (head, body, status) in [
+            ("POST /replicas/predict", "{", "400"),
+            (
+                "POST /replicas/predict",
+                r#"{"resources": {"requests": {"cpu": "lots"}}}"#,
+                "400",
+            ),
+            ("POST /replicas/predict", long.as_str(), "413"),
+            ("GET /replicas/predict", "", "405"),
+            ("GET /replicas/unscheduled?x=y", "", "501"),
+            ("GET /", "", "404"),
+        ] {
+            assert_eq!(ask(&predictor, head, body).await.0, status, "{head}");
+        }
+        assert!(matches!(
+            predictor.dial("tcp", "localhost:8081").await,
+            Err(DialRefusal::NotAllowed { .. })
+        ));
+    }
+}
