@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::clusters::SyncMode;
+use api::gates::{self, GateError};
 use machinery::names;
 
 use crate::error::ConfigError;
@@ -129,64 +130,21 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// Reads `--feature-gates`: `NAME=true|false` separated by commas. `AllAlpha` sets all that are not named; what is
-    /// a gate of upstream's and nothing here (`MultiClusterService`, `AllBeta`…) is taken and passed over.
+    /// Reads `--feature-gates` ([`api::gates`]).
     ///
     /// # Errors
     /// The first pair that makes no sense.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let mut gates = Self::default();
-        let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
-        let mut pairs: Vec<(&str, bool)> = pairs.map(gate).collect::<Result<_, _>>()?;
-        // What is named counts more than "all", wherever it stands.
-        pairs.sort_by_key(|(name, _)| *name != "AllAlpha");
-        for (name, on) in pairs {
-            match name {
-                "AllAlpha" => {
-                    gates = Self {
-                        socket_connection: on,
-                        app_pusher: on,
-                        recovery: on,
-                        predictor: on,
-                    };
-                }
-                "SocketConnection" => gates.socket_connection = on,
-                "AppPusher" => gates.app_pusher = on,
-                "Recovery" => gates.recovery = on,
-                "Predictor" => gates.predictor = on,
-                other if GATES_ELSEWHERE.contains(&other) => {}
-                other => {
-                    return Err(gate_error(format!("there is no gate {other:?}")));
-                }
-            }
-        }
-        Ok(gates)
-    }
-}
-
-/// Gates that upstream has and this program does not need.
-const GATES_ELSEWHERE: [&str; 8] = [
-    "AllBeta",
-    "ClusterInit",
-    "Deployer",
-    "FailOver",
-    "FeasibleClustersToleration",
-    "FeedInUseProtection",
-    "MultiClusterService",
-    "ShadowAPI",
-];
-
-fn gate(pair: &str) -> Result<(&str, bool), ConfigError> {
-    match pair.split_once('=') {
-        Some((name, "true")) => Ok((name, true)),
-        Some((name, "false")) => Ok((name, false)),
-        Some(_) | None => Err(gate_error(format!("{pair:?} is not NAME=true or NAME=false"))),
-    }
-}
-
-fn gate_error(problem: String) -> ConfigError {
-    ConfigError {
-        problems: vec![format!("--feature-gates: {problem}")],
+    pub fn parse(text: &str) -> Result<Self, GateError> {
+        let own = ["AppPusher", "Predictor", "Recovery", "SocketConnection"];
+        let set = gates::parse(text, &own)?;
+        let default = Self::default();
+        let gate = |name, default| set.get(name).copied().unwrap_or(default);
+        Ok(Self {
+            socket_connection: gate("SocketConnection", default.socket_connection),
+            app_pusher: gate("AppPusher", default.app_pusher),
+            recovery: gate("Recovery", default.recovery),
+            predictor: gate("Predictor", default.predictor),
+        })
     }
 }
 
@@ -445,7 +403,10 @@ mod tests {
                 "AppPusher",
                 "--feature-gates: \"AppPusher\" is not NAME=true or NAME=false",
             ),
-            ("Push=true", "--feature-gates: there is no gate \"Push\""),
+            (
+                "Push=true",
+                "--feature-gates: there is no gate \"Push\": this role has AppPusher, Predictor, Recovery, SocketConnection",
+            ),
         ] {
             assert_eq!(on(text), expected, "{text:?}");
         }

@@ -327,11 +327,7 @@ async fn both_ends_notice_a_dead_link_in_seconds() {
     let start = tokio::time::Instant::now();
     hub.stall.notify_waiters();
     let (reason, error) = tokio::join!(agent.disconnected(), stream.read_u8());
-    assert!(
-        start.elapsed() <= Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() <= Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(reason, "the peer has been silent for 5 s");
     let error = error.expect_err("its tunnel is gone");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
