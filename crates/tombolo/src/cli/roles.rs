@@ -109,7 +109,7 @@ pub(crate) struct ControllersArgs {
     /// How many objects of one controller are worked on at a time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threadiness: u16,
-    /// A custom kind whose replicas can be divided, as KIND.GROUP=REPLICAS[:TEMPLATE] with JSON pointers to the number
+    /// A custom kind whose replicas can be divided, as `KIND.GROUP=REPLICAS[:TEMPLATE]` with JSON pointers to the number
     /// and to the pod template, such as Rollout.argoproj.io=/spec/replicas:/spec/template. May be given several times.
     #[arg(long, value_name = "KIND")]
     pub(crate) replica_path: Vec<controllers::OwnKind>,
