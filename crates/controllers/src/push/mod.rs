@@ -1,6 +1,6 @@
 //! Description → child, from the parent: for clusters whose sync mode says that the parent applies.
 //!
-//! Each such cluster has a [`deployer::Deployer`](::deployer::Deployer) here, the very one that agents run. It reaches
+//! Each such cluster has a [`deployer::Deployer`] here, the very one that agents run. It reaches
 //! the child with the credential that the agent published, through the hub's proxy or straight ([`way`]); a new
 //! credential replaces its client at once.
 
