@@ -7,6 +7,7 @@ use machinery::patch::{json_merge_diff, merge_patch, strategic_diff, strategic_m
 use machinery::{ApiResource, builtin, meta};
 use serde_json::{Value, json};
 
+use crate::error::Failures;
 use crate::resolve::{by_kind, namespace};
 use crate::{Error, Hub, Source, read};
 
@@ -121,65 +122,66 @@ async fn wanted(hub: &Hub, sources: &[Source], given: Option<&str>) -> Result<Ve
 /// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged.
 ///
 /// # Errors
-/// [`Error`] of the first object that fails; those before it are applied.
+/// [`Error`] of the objects that fail; the others are applied.
 pub async fn apply(
     hub: &Hub,
     sources: &[Source],
     given: Option<&str>,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
+    let mut failures = Failures::default();
     for wanted in wanted(hub, sources, given).await? {
-        let title = wanted.title();
-        let failed = || Error::hub(format!("{title} cannot be applied"));
-        let namespace = wanted.namespace.as_deref();
-        let verdict = match wanted.live(hub).await? {
-            None => {
-                hub.client
-                    .create(&wanted.resource, namespace, &wanted.annotated())
-                    .await
-                    .map_err(failed())?;
-                "created"
-            }
-            Some(live) => {
-                let (kind, patch) = wanted.patch(&live)?;
-                if patch.as_object().is_none_or(serde_json::Map::is_empty) {
-                    "unchanged"
-                } else {
-                    let name = meta::name(&wanted.object);
-                    let patched = hub
-                        .client
-                        .patch(&wanted.resource, namespace, name, None, kind, &patch)
-                        .await
-                        .map_err(failed())?;
-                    let same = meta::resource_version(&patched) == meta::resource_version(&live);
-                    if same { "unchanged" } else { "configured" }
-                }
-            }
-        };
-        writeln!(out, "{title} {verdict}")?;
+        let verdict = apply_one(hub, &wanted).await;
+        failures.take(verdict.and_then(|verdict| Ok(writeln!(out, "{} {verdict}", wanted.title())?)))?;
     }
-    Ok(())
+    failures.end()
+}
+
+async fn apply_one(hub: &Hub, wanted: &Wanted) -> Result<&'static str, Error> {
+    let failed = || Error::hub(format!("{} cannot be applied", wanted.title()));
+    let namespace = wanted.namespace.as_deref();
+    let Some(live) = wanted.live(hub).await? else {
+        hub.client
+            .create(&wanted.resource, namespace, &wanted.annotated())
+            .await
+            .map_err(failed())?;
+        return Ok("created");
+    };
+    let (kind, patch) = wanted.patch(&live)?;
+    if patch.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok("unchanged");
+    }
+    let name = meta::name(&wanted.object);
+    let patched = hub
+        .client
+        .patch(&wanted.resource, namespace, name, None, kind, &patch)
+        .await
+        .map_err(failed())?;
+    let same = meta::resource_version(&patched) == meta::resource_version(&live);
+    Ok(if same { "unchanged" } else { "configured" })
 }
 
 /// Makes templates that must not be there yet.
 ///
 /// # Errors
-/// [`Error`] of the first object that fails; those before it are created.
+/// [`Error`] of the objects that fail; the others are created.
 pub async fn create(
     hub: &Hub,
     sources: &[Source],
     given: Option<&str>,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
+    let mut failures = Failures::default();
     for wanted in wanted(hub, sources, given).await? {
         let title = wanted.title();
-        hub.client
+        let created = hub
+            .client
             .create(&wanted.resource, wanted.namespace.as_deref(), &wanted.object)
             .await
-            .map_err(Error::hub(format!("{title} cannot be created")))?;
-        writeln!(out, "{title} created")?;
+            .map_err(Error::hub(format!("{title} cannot be created")));
+        failures.take(created.and_then(|_| Ok(writeln!(out, "{title} created")?)))?;
     }
-    Ok(())
+    failures.end()
 }
 
 /// Shows what [`apply`] would change, as YAML before and after, line by line.

@@ -1,12 +1,13 @@
 //! `edit`: templates in a person's editor.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use machinery::meta;
 use serde_json::Value;
 
-use crate::resolve::{by_word, namespace as pick};
+use crate::resolve::Named;
 use crate::{Error, Hub, Target};
 
 /// Opens each template in an editor, one after the other, and stores what comes out of it. `editor` is a shell command
@@ -22,19 +23,12 @@ pub async fn edit(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
-    for target in targets {
-        let resource = by_word(&discovery, &target.kind)?;
-        let Some(name) = &target.name else {
-            return Err(Error::Usage(format!(
-                "say which of the {} to edit",
-                resource.plural
-            )));
-        };
-        let namespace = pick(&resource, "", given)?;
-        let title = format!("{}/{name}", resource.kind.to_lowercase());
+    for object in Named::find_all(&discovery, targets, given, "edit")? {
+        let title = object.title();
+        let (resource, namespace, name) = (&object.resource, object.namespace.as_deref(), &object.name);
         let live = hub
             .client
-            .get(&resource, namespace, name)
+            .get(resource, namespace, name)
             .await
             .map_err(Error::hub(format!("{title} cannot be read")))?;
         let Some(edited) = ask(editor, &live)? else {
@@ -44,7 +38,7 @@ pub async fn edit(
         // It names the version that was read, so that nobody's change in the meantime is lost.
         let stored = hub
             .client
-            .replace(&resource, namespace, name, &edited.object)
+            .replace(resource, namespace, name, &edited.object)
             .await;
         if let Err(source) = stored {
             let doing = format!(
@@ -87,32 +81,46 @@ fn ask(editor: &str, live: &Value) -> Result<Option<Edited>, Error> {
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path());
     let status = command.stdin(Stdio::inherit()).status()?;
+    match outcome(editor, status, file.path(), &before) {
+        Ok(None) => Ok(None),
+        Ok(Some(object)) => Ok(Some(Edited { object, file })),
+        Err(error) => {
+            let typed = std::fs::read_to_string(file.path());
+            if typed.is_ok_and(|text| text == before) {
+                return Err(error);
+            }
+            let (_, path) = file.keep().map_err(|error| Error::Output(error.error))?;
+            let what = format!("{error}; what you typed is in {}", path.display());
+            Err(Error::Missing(what))
+        }
+    }
+}
+
+/// What an editor left behind.
+fn outcome(
+    editor: &str,
+    status: std::process::ExitStatus,
+    file: &Path,
+    before: &str,
+) -> Result<Option<Value>, Error> {
     if !status.success() {
         return Err(Error::Missing(format!(
             "the editor {editor:?} failed ({status}); nothing is stored"
         )));
     }
-    let path = file.path().display().to_string();
-    let after = std::fs::read_to_string(file.path()).map_err(|source| Error::Read {
-        path: file.path().to_owned(),
+    let after = std::fs::read_to_string(file).map_err(|source| Error::Read {
+        path: file.to_owned(),
         source,
     })?;
     if after == before || after.trim().is_empty() {
         return Ok(None);
     }
-    match crate::objects::parse(&path, &after) {
-        Ok(mut objects) if objects.len() == 1 => Ok(Some(Edited {
-            object: objects.remove(0),
-            file,
-        })),
-        Ok(objects) => Err(Error::Usage(format!(
-            "one object was asked for, {} came",
-            objects.len()
+    let mut objects = crate::objects::parse(&file.display().to_string(), &after)?;
+    match objects.len() {
+        1 => Ok(Some(objects.remove(0))),
+        several => Err(Error::Missing(format!(
+            "one object was asked for, {several} came"
         ))),
-        Err(error) => {
-            file.keep().map_err(|error| Error::Output(error.error))?;
-            Err(error)
-        }
     }
 }
 
@@ -135,6 +143,23 @@ mod tests {
         );
         assert!(ask("true", &live).expect("an editor").is_none());
         assert!(ask("truncate -s 0", &live).expect("an editor").is_none());
-        assert!(ask("false", &live).is_err());
+        let complaint = ask("false", &live).err().expect("the editor failed").to_string();
+        assert!(!complaint.contains("what you typed"), "{complaint}");
+    }
+
+    #[test]
+    fn what_was_typed_is_kept() {
+        let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        for editor in [
+            "f() { echo '# mine' >> \"$1\"; false; }; f",
+            "f() { echo '--- # mine\n{kind: Other}' >> \"$1\"; }; f",
+            "f() { echo '{ # mine' >> \"$1\"; }; f",
+        ] {
+            let complaint = ask(editor, &live).err().expect("it cannot be stored").to_string();
+            let (_, path) = complaint.rsplit_once("what you typed is in ").expect(&complaint);
+            let kept = std::fs::read_to_string(path).expect("the file is there");
+            assert!(kept.contains("# mine"), "{kept}");
+            std::fs::remove_file(path).expect("it was ours");
+        }
     }
 }

@@ -57,14 +57,90 @@ pub enum Error {
     /// What a command prints cannot be written.
     #[error("the output cannot be written")]
     Output(#[from] std::io::Error),
+    /// More than one object failed; each is told of in a line of its own.
+    #[error("{}", lines(.0))]
+    Several(Vec<Self>),
     /// `diff` found differences; exit code 1, nothing more to say.
     #[error("there are differences")]
     Differs,
+}
+
+/// One line for each error, with all its causes; the first is left for the caller to begin.
+fn lines(errors: &[Error]) -> String {
+    let line = |error: &Error| {
+        let mut line = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            line = format!("{line}: {inner}");
+            cause = inner.source();
+        }
+        line
+    };
+    errors.iter().map(line).collect::<Vec<_>>().join("\nerror: ")
+}
+
+/// What failed while a command went through many objects: as with kubectl, one that fails holds up no other.
+#[derive(Default)]
+pub(crate) struct Failures(Vec<Error>);
+
+impl Failures {
+    /// Takes what became of one object.
+    ///
+    /// # Errors
+    /// [`Error::Output`]: where nobody reads the output there is no use in going on.
+    pub(crate) fn take(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        match outcome {
+            Ok(()) => {}
+            Err(error @ Error::Output(_)) => return Err(error),
+            Err(error) => self.0.push(error),
+        }
+        Ok(())
+    }
+
+    /// What became of all.
+    pub(crate) fn end(mut self) -> Result<(), Error> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            _ => Err(Error::Several(self.0)),
+        }
+    }
 }
 
 impl Error {
     pub(crate) fn hub(doing: impl Into<String>) -> impl FnOnce(kubeio::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Hub { doing, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_fails_holds_up_no_other_and_is_told_of() {
+        let missing = |name: &str| Err(Error::Missing(format!("{name} is not there")));
+        let mut failures = Failures::default();
+        for outcome in [missing("a"), Ok(()), missing("b")] {
+            failures.take(outcome).expect("it goes on");
+        }
+        let told = failures.end().expect_err("two failed").to_string();
+        assert_eq!(told, "a is not there\nerror: b is not there");
+
+        let mut failures = Failures::default();
+        failures.take(missing("a")).expect("it goes on");
+        assert_eq!(
+            failures.end().expect_err("one failed").to_string(),
+            "a is not there"
+        );
+        Failures::default().end().expect("nothing failed");
+    }
+
+    #[test]
+    fn nothing_goes_on_for_nobody() {
+        let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let outcome = Failures::default().take(Err(Error::Output(closed)));
+        assert!(matches!(outcome, Err(Error::Output(_))));
     }
 }

@@ -7,6 +7,7 @@ use kubeio::ListOptions;
 use machinery::{ApiError, ApiResource, meta};
 use serde_json::Value;
 
+use crate::error::Failures;
 use crate::output::{print_objects, print_server_table, print_table};
 use crate::resolve::{SHADOW, by_word};
 use crate::{Error, Format, Hub, Target};
@@ -16,7 +17,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 /// Prints templates (or the fleet's own objects).
 ///
 /// # Errors
-/// [`Error`] if a type is unknown or an object is not there.
+/// [`Error`] if a type is unknown; [`Error`] of the objects that are not there, after the others are printed.
 pub async fn get(
     hub: &Hub,
     targets: &[Target],
@@ -26,42 +27,64 @@ pub async fn get(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
+    let resources: Vec<ApiResource> = targets
+        .iter()
+        .map(|target| by_word(&discovery, &target.kind))
+        .collect::<Result<_, _>>()?;
+    let tables = matches!(format, Format::Table | Format::Wide);
+    let mut failures = Failures::default();
     let mut objects = Vec::new();
-    for target in targets {
-        let resource = by_word(&discovery, &target.kind)?;
-        if matches!(format, Format::Table | Format::Wide) {
-            let table = table(hub, &resource, target, namespace, selector).await?;
-            let all = namespace.is_none() && resource.namespaced;
-            if table["rows"].as_array().is_none_or(Vec::is_empty) {
-                writeln!(out, "No resources found")?;
-            } else {
-                print_server_table(out, &table, format == Format::Wide, all)?;
-            }
-            continue;
-        }
-        let failed = Error::hub(format!("{} cannot be read", target.kind));
-        match &target.name {
-            Some(name) => {
-                let namespace = resource.namespaced.then_some(namespace.unwrap_or("default"));
-                objects.push(hub.client.get(&resource, namespace, name).await.map_err(failed)?);
-            }
-            None => {
-                let options = ListOptions::labels(selector);
-                objects.extend(
-                    hub.client
-                        .list_all(&resource, namespace, &options)
-                        .await
-                        .map_err(failed)?
-                        .items,
-                );
-            }
+    for (target, resource) in targets.iter().zip(&resources) {
+        let outcome = if tables {
+            print_rows(hub, resource, target, namespace, selector, format, out).await
+        } else {
+            let found = fetch(hub, resource, target, namespace, selector).await;
+            found.map(|found| objects.extend(found))
+        };
+        failures.take(outcome)?;
+    }
+    if !tables {
+        let alone = targets.len() == 1 && targets[0].name.is_some();
+        if !(alone && objects.is_empty()) {
+            print_objects(out, format, objects, alone)?;
         }
     }
-    if matches!(format, Format::Table | Format::Wide) {
-        return Ok(());
+    failures.end()
+}
+
+async fn print_rows(
+    hub: &Hub,
+    resource: &ApiResource,
+    target: &Target,
+    namespace: Option<&str>,
+    selector: &str,
+    format: Format,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    let table = table(hub, resource, target, namespace, selector).await?;
+    if table["rows"].as_array().is_none_or(Vec::is_empty) {
+        return Ok(writeln!(out, "No resources found")?);
     }
-    let alone = targets.len() == 1 && targets[0].name.is_some();
-    print_objects(out, format, objects, alone)
+    let all = namespace.is_none() && resource.namespaced;
+    print_server_table(out, &table, format == Format::Wide, all)
+}
+
+async fn fetch(
+    hub: &Hub,
+    resource: &ApiResource,
+    target: &Target,
+    namespace: Option<&str>,
+    selector: &str,
+) -> Result<Vec<Value>, Error> {
+    let failed = Error::hub(format!("{} cannot be read", target.kind));
+    let Some(name) = &target.name else {
+        let options = ListOptions::labels(selector);
+        let listed = hub.client.list_all(resource, namespace, &options).await;
+        return Ok(listed.map_err(failed)?.items);
+    };
+    let namespace = resource.namespaced.then_some(namespace.unwrap_or("default"));
+    let object = hub.client.get(resource, namespace, name).await.map_err(failed)?;
+    Ok(vec![object])
 }
 
 async fn table(

@@ -1,6 +1,7 @@
 //! `exec`, `logs` and `port-forward`: kubectl's own, pointed at a member through the hub.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
 use crate::kubeconfig::kubeconfig;
@@ -56,8 +57,8 @@ async fn run(mut command: Command, kubectl: &str) -> Result<u8, Error> {
         Err(error) => return Err(Error::Missing(format!("kubectl was not waited for: {error}"))),
     };
     // Ended by a signal: as shells say it.
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.unwrap_or(130))
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 fn missing(kubectl: &str, source: &std::io::Error) -> Error {

@@ -121,6 +121,53 @@ pub(crate) fn by_kind(discovery: &Discovery, kind: &Gvk) -> Result<ApiResource, 
         .ok_or_else(|| unknown(discovery, kind.to_string()))
 }
 
+/// One object of the hub, by name.
+pub(crate) struct Named {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+impl Named {
+    /// The object that a target is. `doing` ends the question for a name that is missing.
+    pub(crate) fn find(
+        discovery: &Discovery,
+        target: &Target,
+        given: Option<&str>,
+        doing: &str,
+    ) -> Result<Self, Error> {
+        let resource = by_word(discovery, &target.kind)?;
+        let Some(name) = target.name.clone() else {
+            return Err(Error::Usage(format!(
+                "say which of the {} to {doing}",
+                resource.plural
+            )));
+        };
+        let namespace = namespace(&resource, "", given)?.map(ToOwned::to_owned);
+        Ok(Self {
+            resource,
+            namespace,
+            name,
+        })
+    }
+
+    /// All that targets are: nothing is done for any of them if one makes no sense.
+    pub(crate) fn find_all(
+        discovery: &Discovery,
+        targets: &[Target],
+        given: Option<&str>,
+        doing: &str,
+    ) -> Result<Vec<Self>, Error> {
+        let find = |target| Self::find(discovery, target, given, doing);
+        targets.iter().map(find).collect()
+    }
+
+    /// `kind/name`, as messages call it.
+    pub(crate) fn title(&self) -> String {
+        format!("{}/{}", self.resource.kind.to_lowercase(), self.name)
+    }
+}
+
 /// The namespace to use for an object of a resource: the object's own, else the given one, else `default`.
 pub(crate) fn namespace<'a>(
     resource: &ApiResource,

@@ -5,13 +5,14 @@ use std::io::Write;
 use kubeio::Patch;
 use serde_json::json;
 
-use crate::resolve::{by_word, namespace as pick};
+use crate::error::Failures;
+use crate::resolve::Named;
 use crate::{Error, Hub, Target};
 
 /// Sets a template's number of replicas.
 ///
 /// # Errors
-/// [`Error`] if it is not there or has no replicas.
+/// [`Error`] of those that are not there or have no replicas; the others are scaled.
 pub async fn scale(
     hub: &Hub,
     targets: &[Target],
@@ -20,27 +21,30 @@ pub async fn scale(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
-    for target in targets {
-        let resource = by_word(&discovery, &target.kind)?;
-        let Some(name) = &target.name else {
-            return Err(Error::Usage(format!(
-                "say which of the {} to scale",
-                resource.plural
-            )));
-        };
-        let namespace = pick(&resource, "", given)?;
-        hub.client
-            .patch(
-                &resource,
-                namespace,
-                name,
-                Some("scale"),
-                Patch::Merge,
-                &json!({"spec": {"replicas": replicas}}),
-            )
-            .await
-            .map_err(Error::hub(format!("{}/{name} cannot be scaled", target.kind)))?;
-        writeln!(out, "{}/{name} scaled", resource.kind.to_lowercase())?;
+    let mut failures = Failures::default();
+    for object in Named::find_all(&discovery, targets, given, "scale")? {
+        failures.take(scale_one(hub, &object, replicas, out).await)?;
     }
-    Ok(())
+    failures.end()
+}
+
+async fn scale_one(
+    hub: &Hub,
+    object: &Named,
+    replicas: u32,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    let title = object.title();
+    hub.client
+        .patch(
+            &object.resource,
+            object.namespace.as_deref(),
+            &object.name,
+            Some("scale"),
+            Patch::Merge,
+            &json!({"spec": {"replicas": replicas}}),
+        )
+        .await
+        .map_err(Error::hub(format!("{title} cannot be scaled")))?;
+    Ok(writeln!(out, "{title} scaled")?)
 }

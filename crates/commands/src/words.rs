@@ -5,7 +5,8 @@ use std::io::Write;
 use kubeio::Patch;
 use serde_json::{Map, Value, json};
 
-use crate::resolve::{by_word, namespace as pick};
+use crate::error::Failures;
+use crate::resolve::Named;
 use crate::{Error, Hub, Target};
 
 /// `KEY=VALUE` sets, `KEY-` removes.
@@ -39,7 +40,7 @@ impl Words {
 /// Sets and removes labels of templates.
 ///
 /// # Errors
-/// [`Error`] if one is not there.
+/// [`Error`] of those that are not there; the others are changed.
 pub async fn label(
     hub: &Hub,
     targets: &[Target],
@@ -47,13 +48,21 @@ pub async fn label(
     words: &Words,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    change(hub, targets, given, &words.patch("labels"), "labeled", out).await
+    change(
+        hub,
+        targets,
+        given,
+        &words.patch("labels"),
+        ("label", "labeled"),
+        out,
+    )
+    .await
 }
 
 /// Sets and removes annotations of templates.
 ///
 /// # Errors
-/// [`Error`] if one is not there.
+/// [`Error`] of those that are not there; the others are changed.
 pub async fn annotate(
     hub: &Hub,
     targets: &[Target],
@@ -61,7 +70,15 @@ pub async fn annotate(
     words: &Words,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    change(hub, targets, given, &words.patch("annotations"), "annotated", out).await
+    change(
+        hub,
+        targets,
+        given,
+        &words.patch("annotations"),
+        ("annotate", "annotated"),
+        out,
+    )
+    .await
 }
 
 async fn change(
@@ -69,23 +86,23 @@ async fn change(
     targets: &[Target],
     given: Option<&str>,
     patch: &Value,
-    done: &str,
+    (doing, done): (&str, &str),
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
-    for target in targets {
-        let resource = by_word(&discovery, &target.kind)?;
-        let Some(name) = &target.name else {
-            return Err(Error::Usage(format!("say which of the {}", resource.plural)));
-        };
-        let namespace = pick(&resource, "", given)?;
-        hub.client
-            .patch(&resource, namespace, name, None, Patch::Merge, patch)
+    let mut failures = Failures::default();
+    for object in Named::find_all(&discovery, targets, given, doing)? {
+        let title = object.title();
+        let (namespace, name) = (object.namespace.as_deref(), &object.name);
+        let changed = hub
+            .client
+            .patch(&object.resource, namespace, name, None, Patch::Merge, patch)
             .await
-            .map_err(Error::hub(format!("{}/{name} cannot be {done}", target.kind)))?;
-        writeln!(out, "{}/{name} {done}", resource.kind.to_lowercase())?;
+            .map_err(Error::hub(format!("{title} cannot be {done}")));
+        let told = changed.and_then(|_| Ok(writeln!(out, "{title} {done}")?));
+        failures.take(told)?;
     }
-    Ok(())
+    failures.end()
 }
 
 #[cfg(test)]

@@ -62,8 +62,16 @@ pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyho
     .await?)
 }
 
-pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> Result<(), Failure> {
     let env = Env::system();
+    let config = scheduler_config(&args, &env).map_err(Failure::usage)?;
+    let client = client(&args.role.cluster).await?;
+    let ended = ::scheduler::run(config, client, env, shutdown).await;
+    Ok(ended.map_err(anyhow::Error::from)?)
+}
+
+/// What the flags say, checked.
+fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::scheduler::Config> {
     let placement = match &args.config {
         None => ::scheduler::PlacementConfig::default(),
         Some(path) => {
@@ -75,24 +83,31 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
             })?
         }
     };
-    let config = ::scheduler::Config {
+    Ok(::scheduler::Config {
         placement,
-        election: election(&args.role, names::SCHEDULER, &env),
+        election: election(&args.role, names::SCHEDULER, env),
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
-    };
-    Ok(::scheduler::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
+    })
 }
 
-pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationToken) -> Result<(), Failure> {
     let env = Env::system();
+    let config = controllers_config(&args, &env).map_err(Failure::usage)?;
+    let client = client(&args.role.cluster).await?;
+    let ended = ::controllers::run(config, client, env, shutdown).await;
+    Ok(ended.map_err(anyhow::Error::from)?)
+}
+
+/// What the flags say, checked.
+fn controllers_config(args: &ControllersArgs, env: &Env) -> anyhow::Result<::controllers::Config> {
     let words = args.controllers.iter().map(String::as_str);
     let mut config = ::controllers::Config::default()
         .with_controllers(words)?
         .with_gates(&args.feature_gates)?;
     config.workers = usize::from(args.threadiness);
-    config.own_kinds = args.replica_path.into_iter().collect();
-    config.election = election(&args.role, names::CONTROLLERS, &env);
-    Ok(::controllers::run(config, client(&args.role.cluster).await?, env, shutdown).await?)
+    config.own_kinds = args.replica_path.iter().cloned().collect();
+    config.election = election(&args.role, names::CONTROLLERS, env);
+    Ok(config)
 }
 
 pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> Result<(), Failure> {

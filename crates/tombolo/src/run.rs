@@ -124,8 +124,8 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
             let shutdown = on_signal()?;
             match command {
                 RoleCommand::Hub(args) => Ok(roles::hub(args, shutdown).await?),
-                RoleCommand::Scheduler(args) => Ok(roles::scheduler(args, shutdown).await?),
-                RoleCommand::Controllers(args) => Ok(roles::controllers(args, shutdown).await?),
+                RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
+                RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
                 RoleCommand::Agent(args) => roles::agent(*args, shutdown).await,
             }
         }
