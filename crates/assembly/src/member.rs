@@ -10,7 +10,7 @@ use agent::{Child, ParentConnector};
 use api::install::{ChildOptions, child};
 use api::names;
 use clock::Env;
-use members::{NodeSpec, SimulatedPods};
+use members::{NodeSpec, SimulatedMetrics, SimulatedPods};
 use runtime::Supervisor;
 use tunnel::TcpDialer;
 
@@ -56,6 +56,8 @@ pub async fn start_member(
     )
     .await?;
 
+    let metrics = SimulatedMetrics::new(plane.administrator(), env.clone());
+    plane.server.add_group(Arc::new(metrics));
     let nodes = (1..=config.nodes)
         .map(|index| NodeSpec::named(format!("{name}-node-{index}")))
         .collect();
@@ -71,6 +73,7 @@ pub async fn start_member(
     let mut told = agent::Config::new(parent.url.clone(), config.token, format!("{name}_embedded"));
     told.cluster_name = Some(name.clone());
     told.cluster_labels = config.labels;
+    told.use_metrics_server = true;
     told.report_interval = REPORT_INTERVAL;
     told.collect_interval = REPORT_INTERVAL / 2;
     told.child_url.clone_from(&plane.url);

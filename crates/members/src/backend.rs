@@ -43,7 +43,7 @@ impl PodBackend for SimulatedPods {
     }
 }
 
-fn refuse(error: &ApiError) -> Response<Body> {
+pub(crate) fn refuse(error: &ApiError) -> Response<Body> {
     let mut response = Response::new(Body::from(Bytes::from(error.to_value().to_string())));
     *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response

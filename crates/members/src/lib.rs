@@ -16,6 +16,7 @@ mod exec;
 pub mod fuzz;
 mod jobs;
 mod kubelet;
+mod metrics;
 mod nodes;
 mod owned;
 mod plan;
@@ -29,6 +30,7 @@ mod upgrade;
 pub mod world;
 
 pub use backend::SimulatedPods;
+pub use metrics::SimulatedMetrics;
 pub use nodes::NodeSpec;
 pub use plan::{Plan, plan};
 pub use shell::{Config, Error, run};

@@ -78,6 +78,16 @@ fn allocatable(node: &Value) -> Room {
     }
 }
 
+/// What a container asks for, in thousandths of a processor and in bytes; what it names only as a limit counts too.
+pub(crate) fn container_requests(container: &Value) -> (i128, i128) {
+    let resources = &container["resources"];
+    let of = |key: &str| amount(&resources["requests"][key]).or_else(|| amount(&resources["limits"][key]));
+    (
+        of("cpu").map_or(0, |quantity| quantity.milli()),
+        of("memory").map_or(0, |quantity| quantity.value()),
+    )
+}
+
 fn requests(pod: &Value) -> Room {
     let mut sum = Room {
         cpu_milli: 0,
@@ -90,12 +100,9 @@ fn requests(pod: &Value) -> Room {
         .into_iter()
         .flatten()
     {
-        let of = |key: &str| {
-            let resources = &container["resources"];
-            amount(&resources["requests"][key]).or_else(|| amount(&resources["limits"][key]))
-        };
-        sum.cpu_milli += of("cpu").map_or(0, |quantity| quantity.milli());
-        sum.memory_bytes += of("memory").map_or(0, |quantity| quantity.value());
+        let (cpu_milli, memory_bytes) = container_requests(container);
+        sum.cpu_milli += cpu_milli;
+        sum.memory_bytes += memory_bytes;
     }
     sum
 }
