@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use api::apps::SUBSCRIPTIONS;
 use api::clusters::MANAGED_CLUSTERS;
+use api::kubernetes::CONFIG_MAPS;
 use hub::Hub;
 use kubeio::{Cache, CacheOptions, Changes, Client};
 use machinery::{ApiResource, meta};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::Error;
@@ -28,15 +29,20 @@ fn documents(text: &str) -> Vec<Value> {
     codec::yaml::parse(text).expect("the sample application is valid YAML")
 }
 
+/// Says on the parent that the sample was stored once: what a person deletes of it stays deleted.
+const STORED: &str = "tombolo-demo";
+
 /// What the sample application is on the hub.
 pub(crate) struct Sample {
-    /// How many objects were not there yet.
-    pub(crate) created: usize,
+    /// Whether all of it was stored by an earlier start.
+    pub(crate) was_stored: bool,
     /// The templates and the Subscription, as they are now.
     pub(crate) objects: Vec<Value>,
+    /// What somebody deleted since, as `Kind "name"`.
+    pub(crate) deleted: Vec<String>,
 }
 
-/// Stores the templates and the Subscription where they are not there: what a person changed stays.
+/// Stores the templates and the Subscription, once: what a person changed or deleted stays so.
 ///
 /// # Errors
 /// [`Error::Object`] of the first that cannot be made.
@@ -58,33 +64,46 @@ pub(crate) async fn distribute(administrator: &Client) -> Result<Sample, Error> 
         ("Subscription", SUBSCRIPTIONS),
     ]
     .into();
+    let about_mark = |source| Error::Object {
+        object: format!("ConfigMap {STORED:?}"),
+        source,
+    };
+    let mark = administrator
+        .get_opt(&CONFIG_MAPS, Some("kube-system"), STORED)
+        .await
+        .map_err(about_mark)?;
     let mut sample = Sample {
-        created: 0,
+        was_stored: mark.is_some(),
         objects: Vec::new(),
+        deleted: Vec::new(),
     };
     for object in documents(TEMPLATES).into_iter().chain(documents(SUBSCRIPTION)) {
-        let (kind, name) = (meta::kind(&object), meta::name(&object));
+        let title = format!("{} {:?}", meta::kind(&object), meta::name(&object));
         let failed = |source| Error::Object {
-            object: format!("{kind} {name:?}"),
+            object: title.clone(),
             source,
         };
-        let resource = &resources[kind];
+        let resource = &resources[meta::kind(&object)];
         let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
-        let live = match administrator
-            .get_opt(resource, namespace, name)
+        let live = administrator
+            .get_opt(resource, namespace, meta::name(&object))
             .await
-            .map_err(failed)?
-        {
-            Some(live) => live,
+            .map_err(failed)?;
+        match live {
+            Some(live) => sample.objects.push(live),
+            None if sample.was_stored => sample.deleted.push(title),
             None => {
-                sample.created += 1;
-                administrator
-                    .create(resource, namespace, &object)
-                    .await
-                    .map_err(failed)?
+                let created = administrator.create(resource, namespace, &object).await;
+                sample.objects.push(created.map_err(failed)?);
             }
-        };
-        sample.objects.push(live);
+        }
+    }
+    if !sample.was_stored {
+        let mark = json!({"metadata": {"name": STORED, "namespace": "kube-system"}});
+        administrator
+            .create(&CONFIG_MAPS, Some("kube-system"), &mark)
+            .await
+            .map_err(about_mark)?;
     }
     Ok(sample)
 }

@@ -168,13 +168,18 @@ async fn start(
         names.len()
     ))?;
     let mut watcher = Watcher::start(&administrator, hub, names.clone()).await;
+    let mut distributes = config.demo;
     if config.demo {
         let sample = demo::distribute(&administrator).await?;
-        let verdict = if sample.created == 0 {
-            "found as it was"
-        } else {
-            "stored"
+        let verdict = match (sample.was_stored, sample.deleted.as_slice()) {
+            (false, _) => "stored".to_owned(),
+            (true, []) => "found as it was".to_owned(),
+            (true, deleted) => format!(
+                "found as it was, without what was deleted: {}",
+                deleted.join(", ")
+            ),
         };
+        distributes = sample.deleted.is_empty();
         watcher.expect(sample.objects);
         say(format!(
             "{:>8}  sample application {verdict}",
@@ -192,7 +197,7 @@ async fn start(
         shown(begin.elapsed()),
         names.len()
     ))?;
-    if config.demo {
+    if distributes {
         watcher.distributed(deadline).await.map_err(not_ready)?;
         say(format!(
             "{:>8}  nginx runs in all of them",
@@ -200,6 +205,8 @@ async fn start(
         ))?;
         say(String::new())?;
         demo::print_rows(out, &watcher.rows()).map_err(Error::Output)?;
+    }
+    if config.demo {
         print_next_steps(out, folder).map_err(Error::Output)?;
     }
     Ok(())

@@ -48,23 +48,39 @@ impl Up {
     /// # Panics
     /// When it does not end, or does not become ready again.
     pub fn restart(&mut self) {
+        self.launch_again();
+        self.wait_until_it_runs();
+    }
+
+    /// The same, but waits for a text of its own output.
+    ///
+    /// # Panics
+    /// When it does not end, or never says that.
+    pub fn restart_until(&mut self, text: &str) {
+        self.launch_again();
+        self.wait_until_it_says(text);
+    }
+
+    fn launch_again(&mut self) {
         self.process
             .stop(Duration::from_secs(10))
             .expect("it ends within ten seconds");
         self.process = Self::launch(&self.bench, self.folder.path(), &self.flags);
-        self.wait_until_it_runs();
     }
 
     fn wait_until_it_runs(&self) {
         let demo = self.flags.iter().any(|flag| flag == "--demo");
-        let last = if demo {
+        self.wait_until_it_says(if demo {
             "nginx runs in all of them"
         } else {
             "clusters, all ready"
-        };
+        });
+    }
+
+    fn wait_until_it_says(&self, text: &str) {
         wait_for("everything is ready", Duration::from_secs(60), || {
             let output = self.process.output();
-            if output.contains(last) {
+            if output.contains(text) {
                 Ok(())
             } else {
                 Err(output)

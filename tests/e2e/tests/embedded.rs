@@ -306,6 +306,18 @@ fn templates_members_and_a_second_start() {
         }
     });
     contains(&member.run("get nodes"), &["v1.34.0-simulated"]);
+    contains(&member.run("top nodes"), &["member-2-node-1", "%"]);
+    contains(&member.run("top pods -n web --containers"), &["nginx", "Mi"]);
+    wait_for("the hub knows the usage", Duration::from_secs(40), || {
+        let usage = up
+            .kubectl()
+            .run("get mcls -A -o jsonpath={.items[*].status.resourceUsage.memoryUsage}");
+        if usage.split_whitespace().count() == 3 {
+            Ok(())
+        } else {
+            Err(usage)
+        }
+    });
     let pod = member
         .run("-n web get pods -o name")
         .lines()
@@ -341,8 +353,28 @@ fn templates_members_and_a_second_start() {
         &up.ours(&["delete", "configmap", "settings", "-n", "web"]),
         &["deleted"],
     );
+    deletes_what_is_there(&up, &file);
     restarts(&mut up);
-    withdraws(&up);
+    withdraws(&mut up);
+}
+
+/// What is missing holds up nothing else.
+fn deletes_what_is_there(up: &Up, file: &str) {
+    up.ours(&["apply", "-f", file]);
+    let complaint = up
+        .try_ours(&["delete", "configmap", "nothing", "settings", "none", "-n", "web"])
+        .expect_err("two are not there");
+    contains(
+        &complaint,
+        &[
+            "error: configmap \"nothing\" cannot be deleted",
+            "error: configmap \"none\"",
+        ],
+    );
+    let complaint = up
+        .try_ours(&["get", "configmap", "settings", "-n", "web"])
+        .expect_err("it is deleted");
+    contains(&complaint, &["not found"]);
 }
 
 /// A second start finds everything as it was.
@@ -365,8 +397,8 @@ fn restarts(up: &mut Up) {
     );
 }
 
-/// What a Subscription brought goes with it; the templates stay.
-fn withdraws(up: &Up) {
+/// What a Subscription brought goes with it; the templates stay. It stays deleted.
+fn withdraws(up: &mut Up) {
     up.kubectl().run("delete sub nginx --timeout=30s");
     let member = up.member("member-1");
     wait_for(
@@ -378,4 +410,10 @@ fn withdraws(up: &Up) {
         },
     );
     contains(&up.ours(&["get", "deploy"]), &["nginx"]);
+    up.restart_until("Try next");
+    contains(
+        &up.process.output(),
+        &["found as it was, without what was deleted: Subscription \"nginx\""],
+    );
+    contains(&up.kubectl().run("get subs -A"), &["No resources found"]);
 }
