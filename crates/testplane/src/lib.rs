@@ -36,6 +36,17 @@ pub fn paused_env() -> Env {
     }
 }
 
+/// Looks again and again until there is something to see; `None` if there never is.
+async fn look_until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..LOOKS {
+        if let Some(seen) = look().await {
+            return Some(seen);
+        }
+        tokio::time::sleep(LOOK_PERIOD).await;
+    }
+    None
+}
+
 /// Wall time that goes with the paused runtime's.
 #[derive(Debug)]
 struct PausedClock(tokio::time::Instant);
@@ -187,12 +198,12 @@ impl Plane {
         expected: impl Fn(&Value) -> bool,
     ) -> Value {
         let mut last = None;
-        for _ in 0..LOOKS {
+        let found = look_until(async || {
             last = self.client.get_opt(resource, namespace, name).await.unwrap();
-            if let Some(object) = last.as_ref().filter(|object| expected(object)) {
-                return object.clone();
-            }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            last.clone().filter(|object| expected(object))
+        });
+        if let Some(object) = found.await {
+            return object;
         }
         let events = self.events().await;
         panic!(
@@ -208,12 +219,12 @@ impl Plane {
         namespace: Option<&str>,
         expected: impl Fn(&Value) -> bool,
     ) -> Value {
-        for _ in 0..LOOKS {
-            let found = self.list(resource, namespace).await;
-            if let Some(object) = found.into_iter().find(|object| expected(object)) {
-                return object;
-            }
-            tokio::time::sleep(LOOK_PERIOD).await;
+        let found = look_until(async || {
+            let all = self.list(resource, namespace).await;
+            all.into_iter().find(|object| expected(object))
+        });
+        if let Some(object) = found.await {
+            return object;
         }
         let events = self.events().await;
         panic!("no {} is ever as expected; events {events:#?}", resource.kind);
@@ -222,12 +233,12 @@ impl Plane {
     /// Waits until an object is gone.
     pub async fn await_gone(&self, resource: &ApiResource, namespace: Option<&str>, name: &str) {
         let mut last = None;
-        for _ in 0..LOOKS {
+        let gone = look_until(async || {
             last = self.client.get_opt(resource, namespace, name).await.unwrap();
-            if last.is_none() {
-                return;
-            }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            last.is_none().then_some(())
+        });
+        if gone.await.is_some() {
+            return;
         }
         let events = self.events().await;
         panic!(
