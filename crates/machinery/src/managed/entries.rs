@@ -116,16 +116,18 @@ pub(super) fn decode(object: &Value) -> Result<Managers, String> {
 }
 
 /// Writes `metadata.managedFields`, in Kubernetes' order: appliers first, then by age, then by name.
-pub(super) fn encode(object: &mut Value, managers: &Managers) {
-    let mut entries: Vec<(&Manager, &Managed)> = managers.iter().collect();
-    entries.sort_by_key(|(manager, managed)| {
-        (
-            manager.operation,
-            managed.time.map_or(0, Timestamp::as_second),
-            manager.name.clone(),
-            managed.api_version.clone(),
-            manager.subresource.clone(),
-        )
+pub(super) fn encode<'a>(object: &mut Value, managers: &'a Managers) {
+    let mut entries: Vec<(&'a Manager, &'a Managed)> = managers.iter().collect();
+    let rank = |(manager, managed): &(&Manager, &Managed)| {
+        let age = managed.time.map_or(0, Timestamp::as_second);
+        (manager.operation, age)
+    };
+    let texts = |(manager, managed): &(&'a Manager, &'a Managed)| {
+        (&manager.name, &managed.api_version, &manager.subresource)
+    };
+    entries.sort_by(|one, other| {
+        let by_age = rank(one).cmp(&rank(other));
+        by_age.then_with(|| texts(one).cmp(&texts(other)))
     });
     let entries: Vec<Value> = entries
         .into_iter()
@@ -186,20 +188,20 @@ pub(super) fn is_reset(object: &Value) -> bool {
 /// Fits every set to a schema that may have changed.
 pub(super) fn reconcile(managers: &mut Managers, of: Type<'_>) {
     for managed in managers.values_mut() {
-        managed.set = walk::reconciled(&managed.set, of);
+        walk::reconcile(&mut managed.set, of);
     }
 }
 
 /// Puts the oldest updaters of each version together until few enough are left.
 pub(super) fn cap(managers: &mut Managers) {
+    if managers.len() <= MAX_UPDATERS {
+        return;
+    }
     let mut updaters: Vec<Manager> = managers
         .keys()
         .filter(|manager| manager.operation == Operation::Update)
         .cloned()
         .collect();
-    if updaters.len() <= MAX_UPDATERS {
-        return;
-    }
     updaters.sort_by_key(|manager| {
         let time = managers.get(manager).and_then(|managed| managed.time);
         (time.map_or(0, Timestamp::as_second), manager.clone())

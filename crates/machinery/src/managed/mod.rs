@@ -22,6 +22,7 @@ mod shape;
 mod tests;
 mod walk;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -280,11 +281,15 @@ fn take_over(
         managers.retain(|_, managed| !managed.set.is_empty());
         return Ok(found);
     }
-    let counted = found.without(writer.reset);
-    let changed = counted.modified.clone().union(&counted.added);
+    let counted = if writer.reset.is_empty() {
+        Cow::Borrowed(&found)
+    } else {
+        Cow::Owned(found.without(writer.reset))
+    };
     let mut conflicts: BTreeMap<Manager, FieldSet> = BTreeMap::new();
     for (manager, managed) in managers.iter().filter(|(manager, _)| Some(*manager) != but) {
-        let conflict = managed.set.intersection(&changed);
+        let modified = managed.set.intersection(&counted.modified);
+        let conflict = modified.union(&managed.set.intersection(&counted.added));
         if !conflict.is_empty() {
             conflicts.insert(manager.clone(), conflict);
         }
@@ -309,6 +314,7 @@ fn take_over(
         managed.set.subtract(&counted.removed);
     }
     managers.retain(|_, managed| !managed.set.is_empty());
+    drop(counted);
     Ok(found)
 }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::Value;
+use smol_str::SmolStr;
 
 use crate::field;
 
@@ -68,9 +69,9 @@ impl Eq for Scalar {}
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A map's key.
-    Field(String),
+    Field(SmolStr),
     /// The list item with these key fields, which are sorted.
-    Key(Vec<(String, Scalar)>),
+    Key(Vec<(SmolStr, Scalar)>),
     /// The list item that is this scalar.
     Value(Scalar),
     /// The list item at this place.
@@ -80,7 +81,7 @@ pub enum PathElement {
 impl PathElement {
     /// A map's key.
     pub fn field(name: &str) -> Self {
-        Self::Field(name.to_owned())
+        Self::Field(SmolStr::new(name))
     }
 
     /// Reads the stored form; `None` for a kind of step that is not known.
@@ -93,14 +94,14 @@ impl PathElement {
         };
         let json = || serde_json::from_str::<Value>(rest).map_err(|error| error.to_string());
         Ok(Some(match kind {
-            "f" => Self::Field(rest.to_owned()),
+            "f" => Self::Field(rest.into()),
             "v" => Self::Value(Scalar(json()?)),
             "i" => Self::Index(rest.parse().map_err(|_| format!("bad index: {text}"))?),
             "k" => match json()? {
                 // The map is sorted already.
                 Value::Object(map) => Self::Key(
                     map.into_iter()
-                        .map(|(name, value)| (name, Scalar(value)))
+                        .map(|(name, value)| (name.into(), Scalar(value)))
                         .collect(),
                 ),
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
@@ -114,7 +115,7 @@ impl PathElement {
     /// The stored form.
     pub fn serialize(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", name].concat(),
             Self::Key(fields) => {
                 let fields: Vec<String> = fields
                     .iter()

@@ -2,6 +2,7 @@
 //! a schema does not describe is deduced from the value: maps are granular, lists are one value.
 
 use serde_json::{Map, Value};
+use smol_str::SmolStr;
 
 use super::path::{PathElement, Scalar};
 use crate::schema::{self, Additional, Kind, Link, ListType, Schema};
@@ -279,7 +280,7 @@ impl ListShape<'_> {
         for name in keys.names() {
             let default = || node?.properties.get(name)?.default.as_deref();
             if let Some(value) = map.get(name).or_else(default) {
-                fields.push((name.to_owned(), Scalar::from(value)));
+                fields.push((SmolStr::new(name), Scalar::from(value)));
             }
         }
         if fields.is_empty() {

@@ -266,8 +266,8 @@ impl Compare {
             self.leaf(pair);
             return true;
         }
-        let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-        for key in keys {
+        let only_left = left.keys().filter(|key| !right.contains_key(*key));
+        for key in only_left.chain(right.keys()) {
             self.path.push(PathElement::field(key));
             let of = shape.field(key).unwrap_or(Type::Deduced);
             self.visit(left.get(key), right.get(key), of);
@@ -348,22 +348,16 @@ pub(super) fn with_named_fields(set: &FieldSet, of: Option<Type<'_>>) -> FieldSe
 }
 
 /// Turns fields below what has become one value into that one value.
-pub(super) fn reconciled(set: &FieldSet, of: Type<'_>) -> FieldSet {
+pub(super) fn reconcile(set: &mut FieldSet, of: Type<'_>) {
     let atom = of.atom();
-    let mut result = FieldSet {
-        members: set.members.clone(),
-        children: BTreeMap::new(),
-    };
-    for (step, below) in &set.children {
+    let mut wholes = Vec::new();
+    for (step, below) in &mut set.children {
         let next = match step {
             PathElement::Field(name) => atom.map.and_then(|shape| shape.field(name)),
             PathElement::Key(_) | PathElement::Value(_) => atom.list.map(|shape| shape.item),
             PathElement::Index(_) => None,
         };
-        let Some(next) = next else {
-            result.children.insert(step.clone(), below.clone());
-            continue;
-        };
+        let Some(next) = next else { continue };
         let inner = next.atom();
         let known = matches!(next, Type::Of { .. });
         let whole = match (inner.map, inner.scalar, inner.list) {
@@ -372,10 +366,13 @@ pub(super) fn reconciled(set: &FieldSet, of: Type<'_>) -> FieldSet {
             (_, _, _) => false,
         };
         if known && whole {
-            result.members.insert(step.clone());
+            wholes.push(step.clone());
         } else {
-            result.children.insert(step.clone(), reconciled(below, next));
+            reconcile(below, next);
         }
     }
-    result
+    for step in wholes {
+        set.children.remove(&step);
+        set.members.insert(step);
+    }
 }
