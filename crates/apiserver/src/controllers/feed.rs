@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::work::Controller;
 use crate::server::ApiServer;
 
 /// What a controller learns.
@@ -25,20 +26,50 @@ pub(super) enum Notice {
     Gone(Arc<Object>),
 }
 
+/// A controller as its feeds know it: shown every notice, it has put in its queue only what it wants to look at.
+pub(super) struct Observer<C: Controller> {
+    controller: Arc<C>,
+    wanted: mpsc::Sender<C::Key>,
+}
+
+impl<C: Controller> Clone for Observer<C> {
+    fn clone(&self) -> Self {
+        Self::new(self.controller.clone(), self.wanted.clone())
+    }
+}
+
+impl<C: Controller> Observer<C> {
+    pub(super) fn new(controller: Arc<C>, wanted: mpsc::Sender<C::Key>) -> Self {
+        Self { controller, wanted }
+    }
+
+    /// Whether somebody still listens.
+    async fn show(&self, notice: &Notice) -> bool {
+        let mut wanted = Vec::new();
+        self.controller.observe(notice, &mut wanted);
+        for key in wanted {
+            if self.wanted.send(key).await.is_err() {
+                return false;
+            }
+        }
+        !self.wanted.is_closed()
+    }
+}
+
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Shows one resource until the receiver or the source is gone.
-pub(super) async fn feed(
+/// Shows one resource until the controller's queue or the source is gone.
+pub(super) async fn feed<C: Controller>(
     source: Arc<dyn ObjectSource>,
     resource: Resource,
-    notices: mpsc::Sender<Notice>,
+    observer: Observer<C>,
     shutdown: CancellationToken,
 ) {
     loop {
         let ended = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            ended = follow(source.as_ref(), &resource, &notices) => ended,
+            ended = follow(source.as_ref(), &resource, &observer) => ended,
         };
         match ended {
             Ok(()) | Err(Error::Closed(_)) => return,
@@ -56,10 +87,10 @@ pub(super) async fn feed(
 }
 
 /// `Ok` once nobody listens.
-async fn follow(
+async fn follow<C: Controller>(
     source: &dyn ObjectSource,
     resource: &Resource,
-    notices: &mpsc::Sender<Notice>,
+    observer: &Observer<C>,
 ) -> Result<(), Error> {
     let request = ListRequest {
         resource,
@@ -75,7 +106,7 @@ async fn follow(
     let first = std::iter::once(Notice::Reset(resource.clone()));
     let last = std::iter::once(Notice::Synced);
     for notice in first.chain(shown).chain(last) {
-        if notices.send(notice).await.is_err() {
+        if !observer.show(&notice).await {
             return Ok(());
         }
     }
@@ -91,7 +122,7 @@ async fn follow(
                 EventKind::Added | EventKind::Modified => Notice::Put(event.object.clone()),
                 EventKind::Deleted => Notice::Gone(event.object.clone()),
             };
-            if notices.send(notice).await.is_err() {
+            if !observer.show(&notice).await {
                 return Ok(());
             }
         }
@@ -102,9 +133,9 @@ async fn follow(
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Shows every resource that the server stores, custom ones as they come and go.
-pub(super) async fn feed_all(
+pub(super) async fn feed_all<C: Controller>(
     server: Weak<ApiServer>,
-    notices: mpsc::Sender<Notice>,
+    observer: Observer<C>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
@@ -131,7 +162,7 @@ pub(super) async fn feed_all(
                 running.entry(resource).or_insert_with_key(|resource| {
                     let end = shutdown.child_token();
                     let source = server.source().clone();
-                    tasks.spawn(feed(source, resource.clone(), notices.clone(), end.clone()));
+                    tasks.spawn(feed(source, resource.clone(), observer.clone(), end.clone()));
                     end
                 });
             }

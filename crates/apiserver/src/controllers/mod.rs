@@ -26,10 +26,10 @@ pub use local::Local;
 
 use crate::bootstrap_policy::{self, Facts};
 use crate::server::ApiServer;
-use feed::{Notice, feed};
+use feed::{Observer, feed};
 use work::{Controller, run};
 
-/// How many notices may wait for a controller: a full channel slows its feeds down, nothing is lost.
+/// How many keys may wait for a controller: a full channel slows its feeds down, nothing is lost.
 const WAITING: usize = 1_024;
 
 /// Takes charge of a control plane: makes what every one starts with, then runs every controller. They end with
@@ -82,10 +82,10 @@ fn start(
         bootstrap_tokens::BootstrapTokens::new(server, api.clone()),
         &[core("secrets")],
     );
-    let notices = start.run(garbage::Garbage::new(server, api));
+    let observer = start.run(garbage::Garbage::new(server, api));
     tasks.spawn(feed::feed_all(
         Arc::downgrade(server),
-        notices,
+        observer,
         tasks.clone(),
         shutdown.clone(),
     ));
@@ -107,21 +107,22 @@ struct Start<'a> {
 impl Start<'_> {
     /// Runs a controller on the changes of some resources.
     fn one<C: Controller>(&self, controller: C, resources: &[Resource]) {
-        let notices = self.run(controller);
+        let observer = self.run(controller);
         for resource in resources {
             let source = self.server.source().clone();
-            let task = feed(source, resource.clone(), notices.clone(), self.shutdown.clone());
+            let task = feed(source, resource.clone(), observer.clone(), self.shutdown.clone());
             self.tasks.spawn(task);
         }
     }
 
-    /// Runs a controller on what comes through the channel.
-    fn run<C: Controller>(&self, controller: C) -> mpsc::Sender<Notice> {
+    /// Runs a controller on what is shown to the observer.
+    fn run<C: Controller>(&self, controller: C) -> Observer<C> {
+        let controller = Arc::new(controller);
         let (sender, receiver) = mpsc::channel(WAITING);
         let env = self.server.env().clone();
         self.tasks
-            .spawn(run(Arc::new(controller), receiver, env, self.shutdown.clone()));
-        sender
+            .spawn(run(controller.clone(), receiver, env, self.shutdown.clone()));
+        Observer::new(controller, sender)
     }
 }
 

@@ -131,16 +131,15 @@ impl<K: Ord + Clone> Queue<K> {
     }
 }
 
-/// Runs a controller until its notices end.
+/// Runs a controller on what its feeds want it to look at, until they end.
 pub(super) async fn run<C: Controller>(
     controller: Arc<C>,
-    mut notices: mpsc::Receiver<Notice>,
+    mut wanted: mpsc::Receiver<C::Key>,
     env: Env,
     shutdown: CancellationToken,
 ) {
     let mut queue: Queue<C::Key> = Queue::new();
     let mut running = FuturesUnordered::new();
-    let mut wanted = Vec::new();
     loop {
         while let Some(key) = queue.take(Instant::now()) {
             let controller = controller.clone();
@@ -155,21 +154,20 @@ pub(super) async fn run<C: Controller>(
             biased;
             () = shutdown.cancelled() => return,
             Some((key, result, more)) = running.next(), if !running.is_empty() => {
-                wanted.extend(more);
+                for key in more {
+                    queue.add(key);
+                }
                 let next = result.unwrap_or_else(|error| {
                     report(C::NAME, &key, &error);
                     Next::Retry
                 });
                 queue.done(key, next, Instant::now(), env.random_u64());
             }
-            notice = notices.recv() => {
-                let Some(notice) = notice else { return };
-                controller.observe(&notice, &mut wanted);
+            key = wanted.recv() => {
+                let Some(key) = key else { return };
+                queue.add(key);
             }
             () = async { tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => {}
-        }
-        for key in wanted.drain(..) {
-            queue.add(key);
         }
     }
 }
