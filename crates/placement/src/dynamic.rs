@@ -2,6 +2,7 @@
 //!
 //! Only the difference to what is wanted is divided: more replicas by the clusters' room, fewer by what each has. So a
 //! cluster never loses replicas because another one has come.
+//! What a silent cluster has counts as missing, but is taken away only as far as it finds room elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,12 @@ fn missing(held: &Shares, feed: &str, desired: Option<u32>) -> i64 {
     desired.map_or(0, |desired| i64::from(desired) - held.total(feed))
 }
 
+/// What each cluster has of a feed.
+fn present(shares: &Shares, feed: &str) -> Vec<u32> {
+    let number = |n: &i64| u32::try_from(*n).unwrap_or(0);
+    shares.of(feed).into_iter().flatten().map(number).collect()
+}
+
 /// Divides what is missing among the candidates, and takes away what is too much.
 ///
 /// `held` is what clusters have and keep. Candidates come in the order of their keys; room that is not known is none.
@@ -54,8 +61,7 @@ pub fn assign(held: Shares, inventory: &Inventory, candidates: &[(ClusterKey, Ro
                 short.insert(key, rest);
             }
         } else if missing < 0 {
-            let number = |n: &i64| u32::try_from(*n).unwrap_or(0);
-            let present: Vec<u32> = shares.of(&key).into_iter().flatten().map(number).collect();
+            let present = present(&shares, &key);
             let clusters = shares.clusters().to_vec();
             shares.add(&key, &clusters, &divide::by_capacity(missing, &present));
         }
@@ -67,6 +73,16 @@ pub fn assign(held: Shares, inventory: &Inventory, candidates: &[(ClusterKey, Ro
     let feeds: BTreeSet<String> = inventory.feeds.iter().map(|wanted| wanted.feed.key()).collect();
     shares.retain_feeds(|feed| feeds.contains(feed));
     Assigned { shares, short }
+}
+
+/// Leaves with silent clusters what found no room elsewhere: the last copy goes only where there is another.
+pub fn leave_behind(assigned: &mut Assigned, silent: &Shares) {
+    for (feed, short) in &assigned.short {
+        let left = divide::by_capacity(i64::from(*short), &present(silent, feed));
+        let left = silent.clusters().iter().cloned().zip(left);
+        let (clusters, left): (Vec<_>, Vec<_>) = left.filter(|(_, left)| *left > 0).unzip();
+        assigned.shares.add(feed, &clusters, &left);
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +243,18 @@ mod tests {
     }
 
     proptest! {
+        /// A silent cluster loses no replica that has no other place, and nobody gets more than is wanted.
+        #[test]
+        fn loses_no_copy_without_another(there in 0_u32..50, silent in 0_u32..50, room in 0_u32..50, desired in 0_u32..200) {
+            let inventory = inventory(&format!("f1 {desired}"));
+            let candidates = candidates("c1", &[&[room]]);
+            let mut assigned = assign(shares(&format!("c1 | f1 {there}")), &inventory, &candidates);
+            leave_behind(&mut assigned, &shares(&format!("c2 | f1 {silent}")));
+            let total = assigned.shares.total(&feed_key("f1"));
+            prop_assert!(total >= i64::from(desired.min(there + silent)));
+            prop_assert!(total <= i64::from(desired));
+        }
+
         /// Nobody gets more than there is room for, all that is wanted and fits is there, and doing it again changes nothing.
         #[test]
         fn places_what_fits_and_settles(

@@ -160,6 +160,11 @@ impl Inventory {
             feeds: feeds.map(wanted).collect(),
         }
     }
+
+    /// Whether any feed has replicas to divide.
+    pub fn is_divisible(&self) -> bool {
+        self.feeds.iter().any(|wanted| wanted.desired.is_some())
+    }
 }
 
 /// What a Subscription's status says about its last binding.

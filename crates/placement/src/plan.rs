@@ -34,8 +34,8 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
     if snapshot.clusters.is_empty() && subscription.bound.clusters.is_empty() {
         return Decision::Failed(Failure::NoClusters);
     }
-    let feasible = filter(snapshot, verdicts);
-    let held = held(snapshot);
+    let feasible = filter(snapshot, division.is_whole(), verdicts);
+    let Held { held, silent } = Held::of(snapshot, division);
     if feasible.is_empty() && held.clusters().is_empty() {
         return unfit(snapshot, verdicts);
     }
@@ -59,7 +59,9 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
                 Ok(candidates) => candidates,
                 Err(decision) => return decision,
             };
-            let Assigned { shares, short } = dynamic::assign(held, inventory, &candidates);
+            let mut assigned = dynamic::assign(held, inventory, &candidates);
+            dynamic::leave_behind(&mut assigned, &silent);
+            let Assigned { shares, short } = assigned;
             let (clusters, replicas) = shares.into_parts();
             (clusters, replicas, short)
         }
@@ -74,6 +76,16 @@ enum Division<'a> {
     Whole,
     ByWeight(&'a Inventory),
     ByRoom(&'a Inventory),
+}
+
+impl Division<'_> {
+    /// Whether there is nothing to divide: each cluster gets all of it, as under replication.
+    fn is_whole(self) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::ByWeight(inventory) | Self::ByRoom(inventory) => !inventory.is_divisible(),
+        }
+    }
 }
 
 /// How the feeds are divided, or why that cannot be said.
@@ -116,33 +128,52 @@ fn unfit(snapshot: &Snapshot<'_>, verdicts: &BTreeMap<ClusterKey, Verdict>) -> D
     }
 }
 
-/// What clusters have already and keep while replicas are divided by room: all but those that are gone or going, and
-/// those whose taints take away what is there.
-fn held(snapshot: &Snapshot<'_>) -> Shares {
-    let subscription = snapshot.subscription;
-    let bound = &subscription.bound;
-    if subscription.strategy != Strategy::DynamicDividing || bound.replicas.is_empty() {
-        return Shares::default();
-    }
-    let stays = |key: &ClusterKey| {
-        let cluster = snapshot.clusters.get(key).filter(|cluster| !cluster.deleting);
-        let evicted = |taint: &Taint| taints::evicts(taint, &subscription.tolerations);
-        cluster.is_some_and(|cluster| !cluster.taints.iter().any(evicted))
-    };
-    let stays: Vec<bool> = bound.clusters.iter().map(stays).collect();
-    let pick = |list: &[i64]| {
-        if list.len() != stays.len() {
-            return Vec::new();
+/// What clusters have already while replicas are divided by room.
+#[derive(Default)]
+struct Held {
+    /// They keep it.
+    held: Shares,
+    /// They fell silent: what finds room elsewhere goes there, the rest may still run where it is.
+    silent: Shares,
+}
+
+impl Held {
+    /// Clusters that are gone or going, or that a user closes with `NoExecute`, hold nothing.
+    fn of(snapshot: &Snapshot<'_>, division: Division<'_>) -> Self {
+        let subscription = snapshot.subscription;
+        let bound = &subscription.bound;
+        if !matches!(division, Division::ByRoom(_)) || division.is_whole() || bound.replicas.is_empty() {
+            return Self::default();
         }
-        let places = list.iter().zip(&stays).filter(|(_, stays)| **stays);
-        places.map(|(replicas, _)| *replicas).collect()
-    };
-    let replicas = bound
-        .replicas
-        .iter()
-        .map(|(feed, list)| (feed.clone(), pick(list)));
-    let clusters = bound.clusters.iter().zip(&stays).filter(|(_, stays)| **stays);
-    Shares::new(clusters.map(|(key, _)| key.clone()).collect(), replicas.collect())
+        let is_silent = |key: &ClusterKey| {
+            let cluster = snapshot.clusters.get(key).filter(|cluster| !cluster.deleting)?;
+            let evicts = |taint: &&Taint| taints::evicts(taint, &subscription.tolerations);
+            let evicting: Vec<&Taint> = cluster.taints.iter().filter(evicts).collect();
+            evicting
+                .iter()
+                .all(|taint| taint.means_not_ready())
+                .then_some(!evicting.is_empty())
+        };
+        let is_silent: Vec<Option<bool>> = bound.clusters.iter().map(is_silent).collect();
+        let part = |wanted: bool| {
+            let picked = |index: &usize| is_silent[*index] == Some(wanted);
+            let places: Vec<usize> = (0..is_silent.len()).filter(picked).collect();
+            let pick = |list: &Vec<i64>| {
+                let fits = list.len() == is_silent.len();
+                places.iter().filter(|_| fits).map(|place| list[*place]).collect()
+            };
+            let replicas = bound
+                .replicas
+                .iter()
+                .map(|(feed, list)| (feed.clone(), pick(list)));
+            let clusters = places.iter().map(|place| bound.clusters[*place].clone());
+            Shares::new(clusters.collect(), replicas.collect())
+        };
+        Self {
+            held: part(false),
+            silent: part(true),
+        }
+    }
 }
 
 /// The clusters that missing replicas can go to, in the order of their keys, and their room; or what has to be done to
@@ -216,7 +247,11 @@ fn kept(snapshot: &Snapshot<'_>) -> Option<Binding> {
 }
 
 /// The candidates that every filter lets pass, in the order of their keys.
-fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdict>) -> Vec<Candidate<'a>> {
+fn filter<'a>(
+    snapshot: &Snapshot<'a>,
+    whole: bool,
+    verdicts: &mut BTreeMap<ClusterKey, Verdict>,
+) -> Vec<Candidate<'a>> {
     let subscription = snapshot.subscription;
     let mut candidates = Vec::new();
     for (key, cluster) in snapshot.clusters {
@@ -228,11 +263,12 @@ fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdi
             verdicts.insert(key.clone(), Verdict::Unmatched);
         }
     }
-    let wanted = sampling::sample_size(
-        candidates.len(),
-        snapshot.percentage_to_score,
-        subscription.strategy,
-    );
+    // What is not divided goes to every feasible cluster, however many there are.
+    let wanted = if whole {
+        candidates.len()
+    } else {
+        sampling::sample_size(candidates.len(), snapshot.percentage_to_score)
+    };
     let mut feasible = Vec::new();
     for offset in 0..candidates.len() {
         let cluster = candidates[(snapshot.start + offset) % candidates.len()];
@@ -240,7 +276,7 @@ fn filter<'a>(snapshot: &Snapshot<'a>, verdicts: &mut BTreeMap<ClusterKey, Verdi
             verdicts.insert(cluster.key.clone(), Verdict::Unsampled);
             continue;
         }
-        match examine(snapshot.profile, subscription, cluster) {
+        match examine(snapshot.profile, subscription, cluster, whole) {
             Ok(candidate) => feasible.push(candidate),
             Err(verdict) => {
                 verdicts.insert(cluster.key.clone(), verdict);
@@ -264,6 +300,7 @@ fn examine<'a>(
     profile: &Profile,
     subscription: &Subscription,
     cluster: &'a Cluster,
+    whole: bool,
 ) -> Result<Candidate<'a>, Verdict> {
     let mut candidate = Candidate {
         cluster,
@@ -273,7 +310,7 @@ fn examine<'a>(
         match enabled.plugin {
             Plugin::TaintToleration => {
                 candidate.kept_despite =
-                    pass_taints(subscription, cluster).map_err(|taint| Verdict::Rejected {
+                    pass_taints(subscription, cluster, whole).map_err(|taint| Verdict::Rejected {
                         plugin: enabled.plugin,
                         reason: format!(
                             "cluster(s) had taint {taint}, that the subscription didn't tolerate"
@@ -287,13 +324,14 @@ fn examine<'a>(
 }
 
 /// The taint that keeps a Subscription off, or else the one in spite of which it stays where it is: a cluster that was
-/// silent for a while would lose all its workloads, with nothing gained elsewhere, for replication has no elsewhere.
+/// silent for a while would lose all its workloads, with nothing gained elsewhere, for what is not divided has no
+/// elsewhere.
 fn pass_taints<'a>(
     subscription: &Subscription,
     cluster: &'a Cluster,
+    whole: bool,
 ) -> Result<Option<&'a Taint>, &'a Taint> {
-    let stays =
-        subscription.strategy == Strategy::Replication && subscription.bound.clusters.contains(&cluster.key);
+    let stays = whole && subscription.bound.clusters.contains(&cluster.key);
     let mut despite = None;
     for taint in &cluster.taints {
         if !taints::keeps_off(taint, &subscription.tolerations) {

@@ -315,6 +315,8 @@ struct Fleet {
     status: Value,
     desired: Option<u32>,
     tolerance: Tolerance,
+    /// `Dynamic` or `Static`.
+    kind: &'static str,
 }
 
 impl Fleet {
@@ -325,6 +327,16 @@ impl Fleet {
             status: Value::Null,
             desired: Some(6),
             tolerance: Tolerance::None,
+            kind: "Dynamic",
+        }
+    }
+
+    /// Marks a cluster with a label or taints; without any it is gone.
+    fn lose(&mut self, index: usize, mark: &str) {
+        let old = self.clusters.remove(index);
+        let name = old.split(' ').next().unwrap();
+        if !mark.is_empty() {
+            self.clusters.insert(index, format!("{name} a=1 {mark}"));
         }
     }
 
@@ -335,7 +347,7 @@ impl Fleet {
             {"kind": "S", "apiVersion": "v1", "name": "x"},
         ]);
         let object = json!({"status": self.status, "spec": {"schedulingStrategy": "Dividing", "feeds": feeds,
-            "dividingScheduling": {"type": "Dynamic"}, "subscribers": [{"clusterAffinity": selector("a=1")}]}});
+            "dividingScheduling": {"type": self.kind}, "subscribers": [{"clusterAffinity": selector("a=1"), "weight": 1}]}});
         let subscription = Subscription::from_value(&object).unwrap();
         let inventory = Inventory::from_value(&json!({"spec": {"feeds": feeds}}));
         let clusters = self.clusters.iter().map(|text| cluster(text)).collect();
@@ -421,11 +433,7 @@ fn moves_replicas_away_from_clusters_that_are_lost() {
     let lost = |mark: &str| {
         let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
         assert_eq!(fleet.place(), "m1=3 m2=3");
-        if mark.is_empty() {
-            fleet.clusters.pop();
-        } else {
-            fleet.clusters[1] = format!("m2 a=1 {mark}");
-        }
+        fleet.lose(1, mark);
         fleet.place()
     };
     for (row, mark, expected) in [
@@ -435,6 +443,81 @@ fn moves_replicas_away_from_clusters_that_are_lost() {
         ("closed by a user", "!k=v:NoSchedule", "m1=3 m2=3"),
     ] {
         assert_eq!(lost(mark), expected, "{row}");
+    }
+}
+
+#[test]
+fn a_silent_cluster_loses_only_what_finds_room_elsewhere() {
+    let silent_and_closed = format!("{SILENT} !k=v:NoSchedule");
+    let silent_and_evicted = format!("{SILENT} !k=v:NoExecute");
+    for (row, mark, room, desired, expected) in [
+        ("room for all", SILENT, 9, 6, "m1=6"),
+        ("no room", SILENT, 0, 6, "m1=3 m2=3 short 3"),
+        ("room for some", SILENT, 2, 6, "m1=5 m2=1 short 1"),
+        (
+            "also closed by a user",
+            &silent_and_closed,
+            0,
+            6,
+            "m1=3 m2=3 short 3",
+        ),
+        (
+            "also evicted by a user",
+            &silent_and_evicted,
+            0,
+            6,
+            "m1=3 short 3",
+        ),
+        ("evicted by a user", "!k=v:NoExecute", 0, 6, "m1=3 short 3"),
+        ("gone", "", 0, 6, "m1=3 short 3"),
+        ("fewer wanted", SILENT, 0, 4, "m1=3 m2=1 short 1"),
+        ("what is left suffices", SILENT, 0, 3, "m1=3"),
+        ("more wanted", SILENT, 0, 9, "m1=3 m2=3 short 6"),
+    ] {
+        let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
+        assert_eq!(fleet.place(), "m1=3 m2=3");
+        fleet.lose(1, mark);
+        fleet.room = BTreeMap::from([("m1", Ok(room))]);
+        fleet.desired = Some(desired);
+        assert_eq!(fleet.place(), expected, "{row}");
+        fleet.room = BTreeMap::from([("m1", Ok(0))]);
+        assert_eq!(fleet.place(), expected, "{row}: it settles");
+    }
+    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(0))]);
+    assert_eq!(fleet.place(), "m1=6 m2=0");
+    fleet.lose(0, SILENT);
+    assert_eq!(fleet.place(), "m1=6 m2=0 short 6", "the last copy stays");
+    fleet.room = BTreeMap::from([("m2", Ok(2))]);
+    assert_eq!(fleet.place(), "m1=4 m2=2 short 4", "and moves as room is found");
+    fleet.lose(0, "");
+    fleet.clusters.insert(0, "m1 a=1".to_owned());
+    assert_eq!(fleet.place(), "m1=4 m2=2", "who is back keeps what is left");
+}
+
+#[test]
+fn what_is_not_divided_goes_to_all_that_fit_as_under_replication() {
+    for kind in ["Static", "Dynamic"] {
+        let mut fleet = Fleet::new(&["m1", "m2"], &[]);
+        fleet.desired = None;
+        fleet.kind = kind;
+        assert_eq!(fleet.place(), "m1 m2", "{kind}");
+        for (row, mark, expected) in [
+            ("silent", SILENT, "m1 m2"),
+            ("back", "b=1", "m1 m2"),
+            ("evicted", "!k=v:NoExecute", "m1"),
+            ("back", "b=1", "m1 m2"),
+            ("closed", "!k=v:NoSchedule", "m1"),
+            ("back, but silent", SILENT, "m1"),
+            ("back", "b=1", "m1 m2"),
+            ("meant no more", "a=2", "m1"),
+            ("back", "b=1", "m1 m2"),
+            ("gone", "", "m1"),
+        ] {
+            fleet.lose(1, mark);
+            assert_eq!(fleet.place(), expected, "{kind}: {row}");
+        }
+        fleet.clusters.push("m3 a=1".to_owned());
+        assert_eq!(fleet.place(), "m1 m3", "{kind}: a cluster that comes gets them");
     }
 }
 

@@ -1,15 +1,11 @@
 //! How many clusters are looked at when there are very many.
 
-use crate::model::Strategy;
-
 /// Below this many candidates all are looked at.
 const FEW: usize = 100;
 
 /// How many of `candidates` are filtered and scored; `percentage` 0 means that the number decides.
-///
-/// Replication always looks at all: it binds every feasible one.
-pub fn sample_size(candidates: usize, percentage: u8, strategy: Strategy) -> usize {
-    if candidates < FEW || percentage >= 100 || strategy == Strategy::Replication {
+pub fn sample_size(candidates: usize, percentage: u8) -> usize {
+    if candidates < FEW || percentage >= 100 {
         return candidates;
     }
     let percentage = match percentage {
@@ -25,18 +21,16 @@ mod tests {
 
     #[test]
     fn samples_only_the_many() {
-        use Strategy::{Replication, StaticDividing};
-        for (candidates, percentage, strategy, expected) in [
-            (99, 1, StaticDividing, 99),
-            (1_000, 0, Replication, 1_000),
-            (1_000, 0, StaticDividing, 420),
-            (1_000, 100, StaticDividing, 1_000),
-            (1_000, 20, StaticDividing, 200),
-            (150, 20, StaticDividing, 100),
-            (6_000, 0, StaticDividing, 300),
+        for (candidates, percentage, expected) in [
+            (99, 1, 99),
+            (1_000, 0, 420),
+            (1_000, 100, 1_000),
+            (1_000, 20, 200),
+            (150, 20, 100),
+            (6_000, 0, 300),
         ] {
             assert_eq!(
-                sample_size(candidates, percentage, strategy),
+                sample_size(candidates, percentage),
                 expected,
                 "{candidates} at {percentage} %"
             );
