@@ -49,10 +49,14 @@ pub fn matters(old: Option<&Seen>, new: Option<&Seen>, fail_over: FailOver) -> b
     }
 }
 
-/// Whether a change of a cluster concerns a Subscription: some subscriber matches it as it was or as it is.
+/// Whether a change of a cluster concerns a Subscription: some subscriber matches it as it was or as it is, or it is
+/// bound to it, as division by room leaves replicas in clusters that no longer match.
 pub fn concerns(subscription: &Subscription, old: Option<&Seen>, new: Option<&Seen>) -> bool {
-    let matches = |seen: Option<&Seen>| seen.is_some_and(|seen| subscription.matches(&seen.cluster.labels));
-    matches(old) || matches(new)
+    let is_concerned = |seen: &Seen| {
+        let Cluster { key, labels, .. } = &seen.cluster;
+        subscription.matches(labels) || subscription.bound.clusters.contains(key)
+    };
+    old.is_some_and(is_concerned) || new.is_some_and(is_concerned)
 }
 
 /// The keys of the Subscriptions that a change wakes, in their order.
@@ -127,6 +131,19 @@ mod tests {
                 expected,
                 "{old} -> {new}"
             );
+        }
+        let spec = json!({"subscribers": [{"clusterAffinity": {"matchLabels": {"area": "1"}}}]});
+        let bound = json!({"spec": spec, "status": {"bindingClusters": ["ns/c"]}});
+        let bound = BTreeMap::from([("bound", Subscription::from_value(&bound).unwrap())]);
+        for (old, new, wakes) in [
+            ("3", "", true),
+            ("3 ready", "3", true),
+            ("3", "3 taint", true),
+            ("3", "3", false),
+        ] {
+            let (old, new) = (seen(old), seen(new));
+            let woken = woken(&bound, old.as_ref(), new.as_ref(), FailOver::On);
+            assert_eq!(!woken.is_empty(), wakes, "{old:?} -> {new:?}");
         }
         let off = woken(
             &subscriptions,
