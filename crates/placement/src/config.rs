@@ -254,6 +254,11 @@ impl Config {
             .find(|profile| profile.scheduler_name == scheduler_name)
     }
 
+    /// All profiles.
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.iter()
+    }
+
     /// From the parsed file.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use placement::queue::Item;
 use placement::{Cluster, ClusterKey, Inventory, Prediction, PredictorArgs};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
+use crate::metrics::Metrics;
 use crate::predictors::Shared;
 
 /// One decision, from the queue to the binding.
@@ -17,6 +18,8 @@ pub(crate) struct Cycle {
     pub(crate) item: Item<ObjectKey>,
     /// When it began, on the scheduler's clock.
     pub(crate) began: Duration,
+    /// Where sampling starts, also when it is decided again with the predictors' answers: they are about this sample.
+    pub(crate) start: usize,
 }
 
 /// What came of one prediction.
@@ -34,20 +37,17 @@ pub(crate) struct Asking {
     predictors: Shared,
     tasks: JoinSet<Asked>,
     running: BTreeMap<ObjectKey, AbortHandle>,
+    metrics: Metrics,
 }
 
 impl Asking {
-    pub(crate) fn new(predictors: Shared) -> Self {
+    pub(crate) fn new(predictors: Shared, metrics: Metrics) -> Self {
         Self {
             predictors,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
+            metrics,
         }
-    }
-
-    /// How many are under way.
-    pub(crate) fn len(&self) -> usize {
-        self.running.len()
     }
 
     /// Asks some clusters more.
@@ -62,12 +62,14 @@ impl Asking {
             asked
         });
         self.running.insert(key, handle);
+        self.metrics.predicting(self.running.len());
     }
 
     /// Forgets what is asked for a Subscription: it is decided anew, or not at all.
     pub(crate) fn stop(&mut self, key: &ObjectKey) {
         if let Some(handle) = self.running.remove(key) {
             handle.abort();
+            self.metrics.predicting(self.running.len());
         }
     }
 
@@ -114,6 +116,59 @@ impl Asking {
             return None;
         }
         self.running.remove(&asked.cycle.item.key);
+        self.metrics.predicting(self.running.len());
         Some(asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kubeio::{BoxError, Client};
+
+    use super::*;
+    use crate::predictors::Predictors;
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_what_is_under_way_however_it_ends() {
+        let service = tower::service_fn(|_: Request<Full<Bytes>>| {
+            std::future::pending::<Result<Response<Full<Bytes>>, BoxError>>()
+        });
+        let metrics = Metrics::default();
+        let mut asking = Asking::new(
+            Arc::new(Predictors::new(Client::from_service(service))),
+            metrics.clone(),
+        );
+        let key = ObjectKey::new("ns", "app");
+        let asked = || Asked {
+            cycle: Cycle {
+                item: Item {
+                    key: key.clone(),
+                    priority: 0,
+                    attempts: 0,
+                },
+                began: Duration::ZERO,
+                start: 0,
+            },
+            inventory: Inventory::default(),
+            answers: BTreeMap::new(),
+        };
+        let counts = |expected: usize| {
+            let line = format!("clusternet_scheduler_goroutines{{work=\"predict\"}} {expected}\n");
+            assert!(metrics.render().contains(&line), "{line} {}", metrics.render());
+        };
+        asking.start(asked(), PredictorArgs::default(), Vec::new());
+        counts(1);
+        asking.start(asked(), PredictorArgs::default(), Vec::new());
+        counts(1);
+        asking.stop(&key);
+        counts(0);
+        asking.start(asked(), PredictorArgs::default(), Vec::new());
+        asking.next().await;
+        counts(0);
     }
 }

@@ -1,6 +1,6 @@
 //! Asks predictors: many at a time, each with a deadline, so that one that hangs holds up nobody but its own cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
@@ -129,6 +129,24 @@ impl Predictors {
         }
     }
 
+    /// Drops the clients of addresses that no cluster and no profile names any more.
+    pub(crate) fn keep_only<'a>(
+        &self,
+        clusters: impl Iterator<Item = &'a Cluster>,
+        config: &placement::Config,
+    ) {
+        let of_cluster = |cluster: &'a Cluster| match &cluster.predictor {
+            Predictor::Direct(address) => Some(address),
+            Predictor::Off | Predictor::Unreachable | Predictor::Tunnel(_) => None,
+        };
+        let of_profiles = config.profiles().flat_map(|profile| &profile.predictor.addresses);
+        let mut clients = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        if !clients.is_empty() {
+            let named: BTreeSet<&String> = clusters.filter_map(of_cluster).chain(of_profiles).collect();
+            clients.retain(|address, _| named.contains(address));
+        }
+    }
+
     /// The client of an address. Connections are kept; addresses come from ManagedClusters and the configuration.
     fn direct(&self, address: &str) -> Result<Client, String> {
         let mut clients = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,3 +166,35 @@ impl Predictors {
 
 /// Predictors for the tasks that ask them.
 pub(crate) type Shared = Arc<Predictors>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn forgets_the_clients_of_addresses_that_nobody_names() {
+        let client = |address: &str| {
+            Client::from_token(&Connection {
+                server: address.to_owned(),
+                trust: Trust::System,
+                token: String::new(),
+            })
+            .unwrap()
+        };
+        let predictors = Predictors::new(client("http://parent"));
+        for address in ["http://cluster", "http://profile", "http://former"] {
+            predictors.direct(address).unwrap();
+        }
+        let cluster = json!({"metadata": {"namespace": "ns", "name": "c"}, "status": {
+            "predictorEnabled": true, "predictorDirectAccess": true, "predictorAddress": "http://cluster"}});
+        let args = json!([{"name": "Predictor", "args": {"addresses": ["http://profile"]}}]);
+        let config = placement::Config::parse(
+            &json!({"profiles": [{"schedulerName": "default", "pluginConfig": args}]}),
+        );
+        predictors.keep_only(Cluster::from_value(&cluster).iter(), &config.unwrap());
+        let kept: Vec<String> = predictors.direct.lock().unwrap().keys().cloned().collect();
+        assert_eq!(kept, ["http://cluster", "http://profile"]);
+    }
+}

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::asking::{Asked, Asking, Cycle};
 use crate::config::Config;
 use crate::metrics::{Ended, Phase};
-use crate::predictors::Predictors;
+use crate::predictors::{Predictors, Shared};
 use crate::requeue::{Seen, woken};
 
 /// After how long a Subscription whose replicas find no room is looked at again.
@@ -73,6 +73,7 @@ struct Scheduler<'a> {
     known: BTreeMap<ClusterKey, Cluster>,
     seen: BTreeMap<ObjectKey, Seen>,
     asking: Asking,
+    predictors: Shared,
 }
 
 /// A cache and its pending changes.
@@ -117,6 +118,7 @@ fn cluster_view(object: Value) -> Value {
 
 impl<'a> Scheduler<'a> {
     fn start(config: &'a Config, client: &'a Client, env: &Env) -> Self {
+        let predictors = Arc::new(Predictors::new(client.clone()));
         Self {
             config,
             client,
@@ -130,7 +132,8 @@ impl<'a> Scheduler<'a> {
             parsed: BTreeMap::new(),
             known: BTreeMap::new(),
             seen: BTreeMap::new(),
-            asking: Asking::new(Arc::new(Predictors::new(client.clone()))),
+            asking: Asking::new(predictors.clone(), config.metrics.clone()),
+            predictors,
         }
     }
 
@@ -275,9 +278,12 @@ impl<'a> Scheduler<'a> {
         self.asking.stop(&item.key);
         let inventory = self.inventory_of(&item.key);
         self.decisions = self.decisions.wrapping_add(1);
-        let began = self.now();
-        self.decide(Cycle { item, began }, inventory, BTreeMap::new())
-            .await;
+        let cycle = Cycle {
+            item,
+            began: self.now(),
+            start: self.decisions,
+        };
+        self.decide(cycle, inventory, BTreeMap::new()).await;
     }
 
     /// Decides with the answers of predictors, or begins again if they are about what is wanted no more.
@@ -290,7 +296,6 @@ impl<'a> Scheduler<'a> {
         self.config
             .metrics
             .phase(Phase::Predict, self.now() - cycle.began);
-        self.config.metrics.predicting(self.asking.len());
         let current = self.inventory_of(&cycle.item.key);
         if current.as_ref() == Some(&inventory) {
             self.decide(cycle, current, answers).await;
@@ -318,7 +323,7 @@ impl<'a> Scheduler<'a> {
         let decision = place(&Snapshot {
             inventory: inventory.as_ref(),
             percentage_to_score: self.config.placement.percentage_to_score,
-            start: self.decisions,
+            start: cycle.start,
             predictions: &answers,
             tolerance: self.config.tolerance(),
             ..Snapshot::of(subscription, &self.known, profile)
@@ -336,8 +341,9 @@ impl<'a> Scheduler<'a> {
                 inventory: inventory.unwrap_or_default(),
                 answers,
             };
+            self.predictors
+                .keep_only(self.known.values(), &self.config.placement);
             self.asking.start(asked, args, clusters);
-            self.config.metrics.predicting(self.asking.len());
             return;
         }
         self.config
