@@ -20,6 +20,7 @@ use crate::bridge;
 use crate::connector::Connector;
 use crate::dialer::Dialer;
 use crate::link::{self, Link};
+use crate::moving::Moving;
 
 /// How long connecting may take, and the handshake after it.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -211,7 +212,7 @@ impl Target {
     }
 }
 
-type Socket = tokio_tungstenite::WebSocketStream<crate::BoxIo>;
+type Socket = tokio_tungstenite::WebSocketStream<Moving<crate::BoxIo>>;
 
 async fn connect(
     config: &ClientConfig,
@@ -235,7 +236,7 @@ async fn connect(
         source,
     })?;
     let settings = link::web_socket_config(&config.limits);
-    let upgrade = tokio_tungstenite::client_async_with_config(request, io, Some(settings));
+    let upgrade = tokio_tungstenite::client_async_with_config(request, Moving::new(io), Some(settings));
     match tokio::time::timeout(CONNECT_DEADLINE, upgrade).await {
         Err(_) => Err(ConnectError::TimedOut),
         Ok(Ok((socket, _))) => Ok(socket),

@@ -21,6 +21,7 @@ mod dialer;
 mod handshake;
 mod link;
 mod metrics;
+mod moving;
 mod registry;
 mod stream;
 

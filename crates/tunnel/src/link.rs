@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tunnel_proto::{Config, ConnId, Event, Incoming, Limits, Outgoing, Session, SessionEnd, Stats};
 
+use crate::moving::Moving;
 use crate::stream::TunnelStream;
 
 /// Messages moved in one direction before the other gets its turn.
@@ -141,7 +142,7 @@ pub(crate) fn web_socket_config(limits: &Limits) -> WebSocketConfig {
 /// Moves messages between a session and its socket until the session ends; says why it did.
 pub(crate) async fn drive<S>(
     link: Arc<Link>,
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Moving<S>>,
     mut open: impl FnMut(Opened),
 ) -> SessionEnd
 where
@@ -162,7 +163,7 @@ where
 
 struct Driver<S> {
     link: Arc<Link>,
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Moving<S>>,
     timer: Pin<Box<Sleep>>,
     /// Messages were handed to the socket and not flushed since.
     unflushed: bool,
@@ -249,7 +250,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn poll_read(&mut self, context: &mut Context<'_>) -> bool {
         for read in 0..BURST {
             let message = match Pin::new(&mut self.socket).poll_next(context) {
-                Poll::Pending => return read > 0,
+                Poll::Pending => {
+                    // The start of a message is a sign of life as well as its end.
+                    if std::mem::take(&mut self.socket.get_mut().received) {
+                        self.alive();
+                    }
+                    return read > 0;
+                }
                 Poll::Ready(None) => Incoming::Close,
                 Poll::Ready(Some(Err(error))) => return self.failed(&error),
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => Incoming::Binary(bytes),
@@ -301,14 +308,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 
     fn blocked(&mut self) {
+        if std::mem::take(&mut self.socket.get_mut().taken) {
+            self.progressed();
+        }
         self.blocked_since.get_or_insert_with(Instant::now);
     }
 
+    /// A socket that was full takes bytes again: somebody at the far side reads.
     fn progressed(&mut self) {
         if self.blocked_since.take().is_some() {
-            let now = self.link.now();
-            self.link.lock().session.handle_progress(now);
+            self.alive();
         }
+    }
+
+    fn alive(&self) {
+        let now = self.link.now();
+        self.link.lock().session.handle_progress(now);
     }
 
     fn failed(&mut self, error: &tokio_tungstenite::tungstenite::Error) -> bool {

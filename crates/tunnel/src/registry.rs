@@ -12,6 +12,7 @@ use tunnel_proto::{Config, DialError, Limits, Role, SessionEnd, Stats};
 
 use crate::link::{self, Link};
 use crate::metrics::Metrics;
+use crate::moving::Moving;
 use crate::stream::TunnelStream;
 
 /// The tunnels of one hub. Cheap to clone.
@@ -104,7 +105,8 @@ impl Registry {
             link: &link,
         };
         let config = link::web_socket_config(&self.shared.limits);
-        let socket = WebSocketStream::from_raw_socket(socket, SocketRole::Server, Some(config)).await;
+        let socket =
+            WebSocketStream::from_raw_socket(Moving::new(socket), SocketRole::Server, Some(config)).await;
         tracing::info!(cluster = cluster_id, session = key, "tunnel opened");
         let end = link::drive(Arc::clone(&link), socket, |_| {}).await;
         tracing::info!(cluster = cluster_id, session = key, reason = %end, "tunnel closed");

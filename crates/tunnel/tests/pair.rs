@@ -9,7 +9,7 @@ use clock::Env;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use runtime::CancellationToken;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Notify;
 use tunnel::client::{self, ClientConfig, ClientState};
 use tunnel::{AllowList, BoxIo, Connector, DialFailure, DialRefusal, Dialer, Limits, Registry, SessionEnd};
@@ -26,6 +26,21 @@ struct Hub {
     seen: Arc<Mutex<Vec<String>>>,
     /// When notified, the pipes stay open and carry nothing more.
     stall: Arc<Notify>,
+    /// The pipes carry [`SLOW`] bytes a second each way.
+    is_slow: bool,
+}
+
+/// What a slow link carries in a second, in bytes.
+const SLOW: usize = 2_000;
+
+/// Carries bytes one way, slowly.
+async fn crawl(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
+    let mut part = [0; SLOW / 10];
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let size = from.read(&mut part).await?;
+        to.write_all(&part[..size]).await?;
+    }
 }
 
 impl Hub {
@@ -36,6 +51,7 @@ impl Hub {
             refusals: Arc::default(),
             seen: Arc::default(),
             stall: Arc::default(),
+            is_slow: false,
         }
     }
 
@@ -62,12 +78,20 @@ impl Hub {
         io.write_all(text.as_bytes()).await.expect("a client that reads");
         // A pipe in between that a test can stall.
         let (mut near, far) = duplex(64 << 10);
-        let stall = Arc::clone(&self.stall);
+        let (stall, is_slow) = (Arc::clone(&self.stall), self.is_slow);
         let carry = async move {
+            let carried = async {
+                if is_slow {
+                    let (near, io) = (tokio::io::split(&mut near), tokio::io::split(&mut io));
+                    tokio::try_join!(crawl(near.0, io.1), crawl(io.0, near.1)).map(drop)
+                } else {
+                    tokio::io::copy_bidirectional(&mut near, &mut io).await.map(drop)
+                }
+            };
             tokio::select! {
                 biased;
                 () = stall.notified() => std::future::pending::<()>().await,
-                done = tokio::io::copy_bidirectional(&mut near, &mut io) => drop(done),
+                done = carried => drop(done),
             }
         };
         tokio::spawn(carry);
@@ -332,6 +356,34 @@ async fn both_ends_notice_a_dead_link_in_seconds() {
     let error = error.expect_err("its tunnel is gone");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
     agent.connected(&hub).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_link_carries_much_and_its_end_is_noticed_as_soon() {
+    const SIZE: usize = 300_000;
+    let hub = Hub {
+        is_slow: true,
+        ..Hub::new()
+    };
+    let mut agent = start_agent(&hub);
+    agent.connected(&hub).await;
+    let start = tokio::time::Instant::now();
+    let stream = hub.registry.dial(CLUSTER, "tcp", "echo:1").expect("a tunnel");
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    // The last third stays in the link.
+    let writing = tokio::spawn(async move { writer.write_all(&[7; SIZE * 3 / 2]).await.map(|()| writer) });
+    let mut read = vec![0; SIZE];
+    reader.read_exact(&mut read).await.expect("a tunnel that lives");
+    assert!(start.elapsed() >= Duration::from_secs((SIZE / SLOW) as u64));
+
+    let start = tokio::time::Instant::now();
+    hub.stall.notify_waiters();
+    let (reason, error) = tokio::join!(agent.disconnected(), reader.read_to_end(&mut read));
+    assert!(start.elapsed() <= Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(reason, "the peer has been silent for 5 s");
+    let error = error.expect_err("its tunnel is gone");
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+    drop(writing.await);
 }
 
 /// D11 (b): a frame whose header claims 2^31 bytes and sends 10 is refused from its header.

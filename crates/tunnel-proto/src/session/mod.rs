@@ -106,7 +106,8 @@ impl Session {
         }
     }
 
-    /// The socket took bytes again after it had been full: somebody at the far side reads.
+    /// Bytes moved that are no whole message yet: some came in, or the socket took some after it had been full. Somebody
+    /// at the far side is there.
     pub fn handle_progress(&mut self, now: Duration) {
         self.last_heard = self.last_heard.max(now);
     }
