@@ -259,6 +259,11 @@ impl Config {
             format!("--predictor-addr: {predictor:?} is no http or https URL"),
         );
         demand(
+            !self.predictor.direct_access || self.built_in_predictor().is_none(),
+            "--predictor-direct-access: needs --predictor-addr, for the built-in predictor answers through the tunnel only"
+                .to_owned(),
+        );
+        demand(
             (0.0..=1.0).contains(&self.promotion.threshold),
             format!(
                 "--labels-aggregate-threshold: {} is not within 0 and 1",
@@ -367,7 +372,15 @@ mod tests {
         bad.cluster_name = Some("No".to_owned());
         bad.promotion.threshold = 1.5;
         bad.collect_interval = Duration::ZERO;
-        assert_eq!(bad.check().expect_err("faults").problems.len(), 7);
+        bad.predictor.direct_access = true;
+        assert_eq!(bad.check().expect_err("faults").problems.len(), 8);
+        for (address, gate) in [("http://10.0.0.9:8080", true), ("", false)] {
+            let mut good = good.clone();
+            good.predictor.direct_access = true;
+            good.predictor.address = address.to_owned();
+            good.gates.predictor = gate;
+            assert_eq!(good.check(), Ok(()), "{address:?}");
+        }
     }
 
     #[test]

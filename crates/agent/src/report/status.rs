@@ -84,7 +84,7 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         "heartbeatFrequencySeconds": config.report_interval.as_secs(),
         "predictorEnabled": config.gates.predictor,
         "predictorAddress": config.predictor_address(),
-        "predictorDirectAccess": config.predictor.direct_access,
+        "predictorDirectAccess": config.predictor.direct_access && config.built_in_predictor().is_none(),
         "conditions": conditions::merge(old_conditions, ready::ready(*health, *now)),
     });
     for (field, found, given) in [
@@ -182,6 +182,13 @@ mod tests {
         }
         assert_eq!(status["kubeQPS"], json!(50));
         assert_eq!(status["heartbeatFrequencySeconds"], 180);
+        // Nothing listens for the built-in predictor, so nobody is sent there.
+        for (address, direct) in [("", false), ("http://10.0.0.9:8080", true)] {
+            config.predictor.address = address.to_owned();
+            config.predictor.direct_access = true;
+            let told = super::status(&config, &snapshot);
+            assert_eq!(told["predictorDirectAccess"], direct, "{address:?}");
+        }
         // The type of the wire takes it.
         let typed: api::clusters::ManagedClusterStatus =
             serde_json::from_value(status).expect("fits the type");
