@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{clusters, kubernetes, labels};
 use clock::{Backoff, Env};
 use http::Request;
-use kubeio::{Cache, CacheOptions, Client, ListOptions, ObjectKey, Patch};
+use kubeio::{Cache, Client, ListOptions, ObjectKey, Patch};
 use machinery::meta;
 use machinery::quantity::Quantity;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::config::Config;
 use crate::error::chain;
 use crate::report::{self, Cidrs, Health, Snapshot, Usage};
+use crate::sight::Sight;
 
 /// How long the first look waits for the watches of the child.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -37,6 +38,7 @@ pub(crate) struct Heartbeat {
     pub(crate) config: Arc<Config>,
     pub(crate) env: Env,
     pub(crate) child: Client,
+    pub(crate) sight: Arc<Sight>,
     pub(crate) parent: Client,
     pub(crate) namespace: String,
     pub(crate) cluster_id: String,
@@ -44,19 +46,12 @@ pub(crate) struct Heartbeat {
     pub(crate) clusters: Cache,
 }
 
-/// The watches of the child that a look reads.
-struct Sight {
-    nodes: Cache,
-    pods: Option<Cache>,
-}
-
 impl Heartbeat {
     /// Reports for ever; dropping the future ends it.
     pub(crate) async fn run(self) -> Lost {
-        let sight = self.open();
         let wait = async {
-            sight.nodes.ready().await;
-            if let Some(pods) = &sight.pods {
+            self.sight.nodes().ready().await;
+            if let Some(pods) = self.pods() {
                 pods.ready().await;
             }
         };
@@ -74,7 +69,7 @@ impl Heartbeat {
             if due && (cidrs.cluster.is_none() || cidrs.service.is_none()) {
                 cidrs = self.find_cidrs().await;
             }
-            let look = self.look(&sight).await;
+            let look = self.look().await;
             let changed = last
                 .as_ref()
                 .is_none_or(|(_, key)| *key != look.key(&self.config));
@@ -101,30 +96,19 @@ impl Heartbeat {
         }
     }
 
-    fn open(&self) -> Sight {
-        let nodes = CacheOptions {
-            project: project_node,
-            ..CacheOptions::default()
-        };
-        let pods = CacheOptions {
-            project: project_pod,
-            ..CacheOptions::default()
-        };
-        Sight {
-            nodes: Cache::start(self.child.clone(), kubernetes::NODES, nodes),
-            pods: (!self.config.use_metrics_server)
-                .then(|| Cache::start(self.child.clone(), kubernetes::PODS, pods)),
-        }
+    /// The pods, if they are counted by a watch.
+    fn pods(&self) -> Option<&Cache> {
+        (!self.config.use_metrics_server).then(|| self.sight.pods())
     }
 
-    async fn look(&self, sight: &Sight) -> Look {
+    async fn look(&self) -> Look {
         let (healthz, livez, readyz, version) = tokio::join!(
             self.answers_well("/healthz"),
             self.answers_well("/livez"),
             self.answers_well("/readyz"),
             self.child.get_path("/version"),
         );
-        let usage = match &sight.pods {
+        let usage = match self.pods() {
             Some(pods) if pods.is_ready() => {
                 let all = pods.list();
                 let running = all
@@ -146,7 +130,7 @@ impl Heartbeat {
                 readyz,
             },
             version: version.unwrap_or_default(),
-            nodes: sight.nodes.list(),
+            nodes: self.sight.nodes().list(),
             usage,
         }
     }
@@ -310,33 +294,4 @@ impl Look {
             report::promote(&self.nodes, &promotion.prefixes, promotion.threshold),
         ])
     }
-}
-
-fn project_node(node: Value) -> Value {
-    let ready: Vec<&Value> = node["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|condition| condition["type"] == "Ready")
-        .collect();
-    // The times of the condition change with each heartbeat of the node and are not read.
-    let ready: Vec<Value> = ready
-        .into_iter()
-        .map(|condition| json!({"type": "Ready", "status": condition["status"]}))
-        .collect();
-    json!({
-        "metadata": {"name": node["metadata"]["name"], "labels": node["metadata"]["labels"]},
-        "status": {
-            "conditions": ready,
-            "capacity": node["status"]["capacity"],
-            "allocatable": node["status"]["allocatable"],
-        },
-    })
-}
-
-fn project_pod(pod: Value) -> Value {
-    json!({
-        "metadata": {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]},
-        "status": {"phase": pod["status"]["phase"]},
-    })
 }

@@ -19,6 +19,7 @@ mod renewal;
 pub mod report;
 mod run;
 mod session;
+mod sight;
 mod tunnel;
 
 pub use config::{Config, Gates, LabelPromotion, PredictorConfig};

@@ -1,15 +1,14 @@
 //! The built-in predictor: says through the tunnel how many more replicas of something the child has room for.
 //!
 //! To the hub it is a server at `localhost:PORT` of the child, as the peers' is, and speaks their protocol. There is no
-//! such port: only what comes through the tunnel reaches it. How room is counted is `placement`'s; here are only the
-//! watches and HTTP.
+//! such port: only what comes through the tunnel reaches it. How room is counted is `placement`'s, what there is to
+//! count [`Sight`]'s; here is only HTTP.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::tunnel::{BoxIo, DialRefusal, Dialer};
-use api::kubernetes;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode, header};
@@ -17,11 +16,11 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kubeio::{Cache, CacheOptions, Client};
-use placement::capacity::{self, Requirements};
+use placement::capacity::Requirements;
 use placement::predict;
 use serde_json::Value;
-use tokio::sync::OnceCell;
+
+use crate::sight::Sight;
 
 /// How much of a connection waits in memory.
 const PIPE: usize = 16 << 10;
@@ -39,21 +38,11 @@ pub(crate) struct Predictor {
     others: Arc<dyn Dialer>,
 }
 
-/// What it sees of the child. Nothing is watched before somebody asks.
-struct Sight {
-    child: Client,
-    caches: OnceCell<(Cache, Cache)>,
-}
-
 impl Predictor {
     /// A predictor of a child at `address`; what else is dialed goes to `others`.
-    pub(crate) fn new(child: Client, address: String, others: Arc<dyn Dialer>) -> Self {
-        let sight = Sight {
-            child,
-            caches: OnceCell::new(),
-        };
+    pub(crate) fn new(sight: Arc<Sight>, address: String, others: Arc<dyn Dialer>) -> Self {
         Self {
-            sight: Arc::new(sight),
+            sight,
             address,
             others,
         }
@@ -78,7 +67,7 @@ impl Dialer for Predictor {
 async fn serve(sight: Arc<Sight>, io: TokioIo<tokio::io::DuplexStream>) {
     let service = service_fn(|request: Request<Incoming>| {
         let sight = Arc::clone(&sight);
-        async move { Ok::<_, Infallible>(sight.answer(request).await) }
+        async move { Ok::<_, Infallible>(answer(&sight, request).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .serve_connection(io, service)
@@ -88,65 +77,39 @@ async fn serve(sight: Arc<Sight>, io: TokioIo<tokio::io::DuplexStream>) {
     }
 }
 
-impl Sight {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        match (request.method(), request.uri().path()) {
-            (&Method::POST, predict::PATH) => {}
-            (_, predict::PATH) => return text(StatusCode::METHOD_NOT_ALLOWED, "ask with POST"),
-            (&Method::GET, "/replicas/unscheduled") => {
-                return text(StatusCode::NOT_IMPLEMENTED, "unscheduled replicas are not told");
-            }
-            _ => return text(StatusCode::NOT_FOUND, "there is nothing here"),
+async fn answer(sight: &Sight, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    match (request.method(), request.uri().path()) {
+        (&Method::POST, predict::PATH) => {}
+        (_, predict::PATH) => return text(StatusCode::METHOD_NOT_ALLOWED, "ask with POST"),
+        (&Method::GET, "/replicas/unscheduled") => {
+            return text(StatusCode::NOT_IMPLEMENTED, "unscheduled replicas are not told");
         }
-        let Ok(body) = Limited::new(request.into_body(), QUESTION_LIMIT).collect().await else {
-            let problem = format!("the question is longer than {QUESTION_LIMIT} bytes");
-            return text(StatusCode::PAYLOAD_TOO_LARGE, problem);
-        };
-        let requirements = match read(&body.to_bytes()) {
-            Ok(requirements) => requirements,
-            Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-        };
-        let Ok((nodes, pods)) = tokio::time::timeout(FIRST_LOOK, self.look()).await else {
-            return text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "nodes or pods of the cluster cannot be watched",
-            );
-        };
-        let room = requirements.room(nodes.iter().map(Arc::as_ref), pods.iter().map(Arc::as_ref));
-        let mut answer = text(StatusCode::OK, predict::answer_body(room).to_string());
-        answer.headers_mut().insert(
-            header::CONTENT_TYPE,
-            header::HeaderValue::from_static("application/json"),
+        _ => return text(StatusCode::NOT_FOUND, "there is nothing here"),
+    }
+    let Ok(body) = Limited::new(request.into_body(), QUESTION_LIMIT).collect().await else {
+        let problem = format!("the question is longer than {QUESTION_LIMIT} bytes");
+        return text(StatusCode::PAYLOAD_TOO_LARGE, problem);
+    };
+    let requirements = match read(&body.to_bytes()) {
+        Ok(requirements) => requirements,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    let (nodes, pods) = (sight.nodes(), sight.pods());
+    let first_look = async { tokio::join!(nodes.ready(), pods.ready()) };
+    if tokio::time::timeout(FIRST_LOOK, first_look).await.is_err() {
+        return text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "nodes or pods of the cluster cannot be watched",
         );
-        answer
     }
-
-    /// The nodes and the pods as they are.
-    async fn look(&self) -> (Vec<Arc<Value>>, Vec<Arc<Value>>) {
-        let start = async || {
-            let options = |project| CacheOptions {
-                project,
-                ..CacheOptions::default()
-            };
-            let child = &self.child;
-            (
-                Cache::start(
-                    child.clone(),
-                    kubernetes::NODES,
-                    options(|node| capacity::node_view(&node)),
-                ),
-                Cache::start(
-                    child.clone(),
-                    kubernetes::PODS,
-                    options(|pod| capacity::pod_view(&pod)),
-                ),
-            )
-        };
-        let (nodes, pods) = self.caches.get_or_init(start).await;
-        nodes.ready().await;
-        pods.ready().await;
-        (nodes.list(), pods.list())
-    }
+    let (nodes, pods) = (nodes.list(), pods.list());
+    let room = requirements.room(nodes.iter().map(Arc::as_ref), pods.iter().map(Arc::as_ref));
+    let mut answer = text(StatusCode::OK, predict::answer_body(room).to_string());
+    answer.headers_mut().insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("application/json"),
+    );
+    answer
 }
 
 fn read(body: &[u8]) -> Result<Requirements, String> {
@@ -168,6 +131,8 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use api::kubernetes;
+    use kubeio::Client;
 
     struct Nowhere;
 
@@ -210,7 +175,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_through_the_dialer_alone() {
-        let predictor = Predictor::new(child().await, "localhost:8080".to_owned(), Arc::new(Nowhere));
+        let sight = Arc::new(Sight::new(child().await, true));
+        let predictor = Predictor::new(sight, "localhost:8080".to_owned(), Arc::new(Nowhere));
         let question = json!({"nodeSelector": {}, "tolerations": [], "affinity": {},
             "resources": {"requests": {"cpu": "1500m"}}});
         let said = ask(&predictor, "POST /replicas/predict", &question.to_string()).await;

@@ -19,6 +19,7 @@ use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
 use crate::predictor::Predictor;
 use crate::registration::Membership;
+use crate::sight::Sight;
 use crate::{renewal, tunnel};
 
 /// How long what is under way may take once the session is over.
@@ -68,10 +69,13 @@ impl Session {
             ..CacheOptions::default()
         };
         let managed = Cache::start(parent.clone(), clusters::MANAGED_CLUSTERS, managed);
+        let built_in = config.built_in_predictor();
+        let sight = Arc::new(Sight::new(child.clone(), built_in.is_some()));
         let heartbeat = Heartbeat {
             config: config.clone(),
             env: env.clone(),
             child: child.clone(),
+            sight: sight.clone(),
             parent: parent.clone(),
             namespace: membership.namespace.clone(),
             cluster_id: cluster_id.clone(),
@@ -98,8 +102,8 @@ impl Session {
             env: env.clone(),
         });
         let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, &env);
-        let dialer: Arc<dyn Dialer> = match config.built_in_predictor() {
-            Some(address) => Arc::new(Predictor::new(child.clone(), address, dialer)),
+        let dialer: Arc<dyn Dialer> = match built_in {
+            Some(address) => Arc::new(Predictor::new(sight, address, dialer)),
             None => dialer,
         };
         // Cancelled when the session ends for whatever reason.
