@@ -16,6 +16,12 @@ pub enum Error {
         /// Why not.
         source: kubeio::Error,
     },
+    /// The parent does not know the token that the agent registers with; only a person can give it another.
+    #[error(
+        "the parent refuses --cluster-reg-token: make a new one with `tombolo join`, apply what that prints in this \
+         cluster, and restart the agent"
+    )]
+    TokenRefused(#[source] kubeio::Error),
     /// The tunnel cannot be set up.
     #[error("the tunnel cannot be set up")]
     Tunnel(#[source] kubeio::BoxError),

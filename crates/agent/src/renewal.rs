@@ -1,5 +1,7 @@
-//! Follows the parent's answer to the request: a new credential in it takes the place of the one that is held, before
-//! that one ends.
+//! Follows the parent's answer to the request: what it hands out takes the place of what is held.
+//!
+//! That is in time for another authority of the parent. Another token ends the one before at once, for Kubernetes
+//! compares a token with the Secret that holds it: then the agent cannot look any more, is refused, and registers again.
 
 use std::time::Duration;
 

@@ -237,10 +237,13 @@ impl Agent {
             .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
-        let earlier = client
-            .get_opt(requests, None, &name)
-            .await
-            .map_err(Error::doing("read the registration request"))?;
+        let earlier = client.get_opt(requests, None, &name).await.map_err(|error| {
+            if error.is_unauthorized() {
+                Error::TokenRefused(error)
+            } else {
+                Error::doing("read the registration request")(error)
+            }
+        })?;
         let cluster_name = identity::cluster_name(
             config.cluster_name.as_deref(),
             earlier.as_ref(),

@@ -153,6 +153,11 @@ impl World {
 
     /// Waits for the request and grants it, as the controllers would.
     pub(crate) async fn approve(&self, token: &str) -> String {
+        self.approve_by(token, "pem").await
+    }
+
+    /// Grants the request of a parent with this authority.
+    pub(crate) async fn approve_by(&self, token: &str, authority: &str) -> String {
         let request = self
             .wait_one(&clusters::REGISTRATION_REQUESTS, None, |_| true)
             .await;
@@ -169,7 +174,7 @@ impl World {
         assert!(made.as_ref().is_ok_and(|_| true) || made.unwrap_err().is_already_exists());
         self.tokens.lock().unwrap().insert(token.to_owned());
         let status = json!({"status": {"result": "Approved", "dedicatedNamespace": NAMESPACE,
-            "managedClusterName": "edge-7", "token": secret::encode(token), "caCertificate": secret::encode("pem")}});
+            "managedClusterName": "edge-7", "token": secret::encode(token), "caCertificate": secret::encode(authority)}});
         self.parent
             .patch(
                 &clusters::REGISTRATION_REQUESTS,

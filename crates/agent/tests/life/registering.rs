@@ -166,6 +166,25 @@ async fn a_credential_that_is_not_good_any_more_leads_back_to_the_bootstrap_toke
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_any_good_token_an_agent_waits_until_it_has_one() {
+    let mut world = World::start().await;
+    world.config.report_interval = std::time::Duration::from_secs(10);
+    let agent = world.agent();
+    world.approve("token-1").await;
+    world.tokens.lock().unwrap().clear();
+    world.approve("token-2").await;
+    tokio::time::sleep(std::time::Duration::from_hours(1)).await;
+    world.describe("app", &[crate::harness::namespace("shop")]).await;
+    world
+        .tokens
+        .lock()
+        .unwrap()
+        .insert(crate::harness::BOOTSTRAP.to_owned());
+    world.phase("app", "Success").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_second_replica_takes_over_where_the_first_left() {
     let (mut world, first) = World::joined().await;
     world.describe("app", &[crate::harness::namespace("shop")]).await;
@@ -216,32 +235,32 @@ async fn a_second_replica_takes_over_where_the_first_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_credential_takes_the_place_of_the_held_one_before_that_ends() {
+async fn another_authority_of_the_parent_is_taken_up_while_the_old_one_counts() {
     let (world, agent) = World::joined().await;
-    let kept = async |token: &str| {
-        let token = api::secret::encode(token);
-        world
+    let kept = async |authority: &str| {
+        let secret = world
             .wait(
                 &world.child,
                 &kubernetes::SECRETS,
                 Some("clusternet-system"),
                 names::PARENT_CLUSTER_SECRET,
-                |it| it["data"]["token"] == token,
+                |it| it["data"]["ca.crt"] == api::secret::encode(authority),
             )
             .await;
+        assert_eq!(secret["data"]["token"], api::secret::encode("token-1"));
     };
-    kept("token-1").await;
+    kept("pem").await;
+    world.tokens.lock().unwrap().remove(crate::harness::BOOTSTRAP);
 
     // One that the parent does not take itself changes nothing.
     world.approve("junk").await;
     world.tokens.lock().unwrap().remove("junk");
     tokio::time::sleep(std::time::Duration::from_mins(20)).await;
-    kept("token-1").await;
+    kept("pem").await;
 
-    world.approve("token-2").await;
+    world.approve_by("token-1", "other pem").await;
     tokio::time::sleep(std::time::Duration::from_mins(8)).await;
-    kept("token-2").await;
-    world.tokens.lock().unwrap().remove("token-1");
+    kept("other pem").await;
     world.describe("app", &[crate::harness::namespace("shop")]).await;
     world.phase("app", "Success").await;
     agent.stop().await;
