@@ -69,3 +69,48 @@ fn phase_view(pod: Value) -> Value {
         "status": {"phase": pod["status"]["phase"]},
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use placement::capacity::Requirements;
+
+    use super::*;
+    use crate::report;
+
+    #[test]
+    fn a_node_keeps_what_the_report_and_the_predictor_read() {
+        let node = |ready: &str, heartbeat: &str| {
+            json!({
+                "metadata": {"name": "n", "labels": {"node.clusternet.io/zone": "z"}, "annotations": {"a": "b"}},
+                "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+                "status": {
+                    "capacity": {"cpu": "8", "pods": "110"}, "allocatable": {"cpu": "7", "pods": "100"},
+                    "conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat}],
+                },
+            })
+        };
+        let tolerant = json!({"nodeSelector": {"node.clusternet.io/zone": "z"}, "tolerations": [{"operator": "Exists"}],
+            "resources": {"requests": {"cpu": "1"}}});
+        let says = |node: Value| {
+            let room = |needs: &Value| Requirements::from_value(needs).unwrap().room([&node], []);
+            let rooms = [room(&tolerant), room(&json!({}))];
+            let nodes = [Arc::new(node.clone())];
+            let prefixes = ["node.clusternet.io/".to_owned()];
+            let told = json!([
+                report::statistics(&nodes),
+                report::sums(&nodes, "allocatable"),
+                report::sums(&nodes, "capacity"),
+                report::promote(&nodes, &prefixes, 0.8),
+            ]);
+            (rooms, told)
+        };
+        for ready in ["True", "False"] {
+            let (all, view) = (says(node(ready, "1")), says(node_view(node(ready, "1"))));
+            assert_eq!(all, view, "{ready}");
+            assert_eq!(all.0, [7, 0]);
+        }
+        assert_eq!(node_view(node("True", "1")), node_view(node("True", "2")));
+    }
+}
