@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cel::{Given, Program, Scope};
+use crate::cel::{Budget, Given, Program, Scope};
 use crate::jsonpath::{JsonPath, Template};
 use crate::managed::{self, FieldSet, Writer};
 use crate::patch;
@@ -128,7 +128,7 @@ pub fn fuzz_cel(bytes: &[u8]) {
             ("self", Given::Value(&this)),
             ("oldSelf", Given::Optional(Some(&this))),
         ];
-        ignore(program.evaluate(&variables, None));
+        ignore(program.evaluate(&variables, None, &mut Budget::default()));
         let scope = Scope {
             schema: &Schema::default(),
             is_root: true,

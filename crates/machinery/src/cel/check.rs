@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::value::type_named;
 use super::{Expr, Macro, Op, Scope, signatures};
 use crate::schema::{Additional, Kind, Schema};
 
@@ -101,22 +102,6 @@ impl<'a> Type<'a> {
     }
 }
 
-/// Types that expressions may name.
-const NAMES: [&str; 12] = [
-    "bool",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "google.protobuf.Duration",
-    "google.protobuf.Timestamp",
-];
-
 /// What is wrong with an expression that sees a scope and is to give a value of a type.
 pub(super) fn problem(root: &Expr, scope: &Scope<'_>, wanted: &'static str) -> Option<String> {
     let of = Type::of(scope.schema, scope.is_root);
@@ -149,88 +134,89 @@ fn no_overload<'a>(name: &str, types: &[Type<'_>]) -> Found<'a> {
 impl<'a> Checker<'a> {
     fn expr(&mut self, expr: &'a Expr) -> Found<'a> {
         match expr {
-            Expr::Literal(value) => Ok(Type::Plain(match value {
-                Value::Null => "null_type",
-                Value::Bool(_) => "bool",
-                Value::Number(number) if number.is_f64() => "double",
-                Value::Number(_) => "int",
-                Value::String(_) => "string",
-                Value::Array(_) | Value::Object(_) => return Ok(Type::Dyn),
-            })),
-            Expr::Ident(name) => {
-                let known = self.names.iter().rev().find(|(known, _)| known == name);
-                match known {
-                    Some((_, kind)) => Ok(kind.clone()),
-                    None if NAMES.contains(&name.as_str()) => Ok(Type::Plain("type")),
-                    None => Err(format!("undeclared reference to '{name}' (in container '')")),
-                }
-            }
-            Expr::Select(of, field) => {
-                // a type's name has dots
-                if dotted(expr).is_some_and(|name| NAMES.contains(&name.as_str())) {
-                    return Ok(Type::Plain("type"));
-                }
-                self.select(of, field)
-            }
+            Expr::Literal(value) => Ok(literal(value)),
+            Expr::Ident(name) => self.named(name),
+            Expr::Select(of, field) => self.select(of, field),
             Expr::Has(of, field) => self.select(of, field).map(|_| Type::Plain("bool")),
             Expr::OptionalSelect(of, field) => self.select(of, field).map(|_| Type::Plain("optional")),
             Expr::OptionalIndex(of, index) => self.index(of, index).map(|_| Type::Plain("optional")),
             Expr::Index(of, index) => self.index(of, index),
             Expr::Call(on, name, arguments) => self.call(on.as_deref(), name, arguments),
-            Expr::Macro(on, which, variables, bodies) => self.fold(on, *which, variables, bodies),
-            Expr::List(items) => {
-                let mut inner: Option<Type<'a>> = None;
-                for item in items {
-                    let found = self.expr(item)?;
-                    inner = Some(match inner {
-                        None => found,
-                        Some(inner) if inner.may_equal(&found) => inner,
-                        Some(_) => Type::Dyn,
-                    });
-                }
-                Ok(Type::List(Box::new(inner.unwrap_or(Type::Dyn))))
-            }
-            Expr::Map(entries) => {
-                for (key, value) in entries {
-                    self.expr(key)?;
-                    self.expr(value)?;
-                }
-                Ok(Type::Map(Box::new(Type::Dyn)))
-            }
-            Expr::Not(of) => {
-                let found = self.expr(of)?;
-                if found.may_be("bool") {
-                    Ok(Type::Plain("bool"))
-                } else {
-                    no_overload("!_", &[found])
-                }
-            }
-            Expr::Negate(of) => {
-                let found = self.expr(of)?;
-                if matches!(found, Type::Dyn) || found.is_number() {
-                    Ok(found)
-                } else {
-                    no_overload("-_", &[found])
-                }
-            }
+            Expr::Macro(on, which, variables, bodies) => self.expand(on, *which, variables, bodies),
+            Expr::List(items) => self.list(items),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Not(of) => self.not(of),
+            Expr::Negate(of) => self.negate(of),
             Expr::And(left, right) => self.junction("_&&_", left, right),
             Expr::Or(left, right) => self.junction("_||_", left, right),
-            Expr::Binary(op, left, right) => {
-                let (left, right) = (self.expr(left)?, self.expr(right)?);
-                binary(*op, left, right)
-            }
-            Expr::If(test, left, right) => {
-                let test = self.expr(test)?;
-                if !test.may_be("bool") {
-                    return no_overload("_?_:_", &[test]);
-                }
-                let (left, right) = (self.expr(left)?, self.expr(right)?);
-                if left.may_equal(&right) {
-                    Ok(left)
-                } else {
-                    Ok(Type::Dyn)
-                }
-            }
+            Expr::Binary(op, left, right) => self.binary(*op, left, right),
+            Expr::If(test, left, right) => self.choice(test, left, right),
+        }
+    }
+
+    fn named(&self, name: &str) -> Found<'a> {
+        let known = self.names.iter().rev().find(|(known, _)| *known == name);
+        match known {
+            Some((_, kind)) => Ok(kind.clone()),
+            None if type_named(name).is_some() => Ok(Type::Plain("type")),
+            None => Err(format!("undeclared reference to '{name}' (in container '')")),
+        }
+    }
+
+    fn list(&mut self, items: &'a [Expr]) -> Found<'a> {
+        let mut inner: Option<Type<'a>> = None;
+        for item in items {
+            let found = self.expr(item)?;
+            inner = Some(match inner {
+                None => found,
+                Some(inner) if inner.may_equal(&found) => inner,
+                Some(_) => Type::Dyn,
+            });
+        }
+        Ok(Type::List(Box::new(inner.unwrap_or(Type::Dyn))))
+    }
+
+    fn map(&mut self, entries: &'a [(Expr, Expr)]) -> Found<'a> {
+        for (key, value) in entries {
+            self.expr(key)?;
+            self.expr(value)?;
+        }
+        Ok(Type::Map(Box::new(Type::Dyn)))
+    }
+
+    fn not(&mut self, of: &'a Expr) -> Found<'a> {
+        let found = self.expr(of)?;
+        if found.may_be("bool") {
+            Ok(Type::Plain("bool"))
+        } else {
+            no_overload("!_", &[found])
+        }
+    }
+
+    fn negate(&mut self, of: &'a Expr) -> Found<'a> {
+        let found = self.expr(of)?;
+        if matches!(found, Type::Dyn) || found.is_number() {
+            Ok(found)
+        } else {
+            no_overload("-_", &[found])
+        }
+    }
+
+    fn binary(&mut self, op: Op, left: &'a Expr, right: &'a Expr) -> Found<'a> {
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        binary(op, left, right)
+    }
+
+    fn choice(&mut self, test: &'a Expr, left: &'a Expr, right: &'a Expr) -> Found<'a> {
+        let test = self.expr(test)?;
+        if !test.may_be("bool") {
+            return no_overload("_?_:_", &[test]);
+        }
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        if left.may_equal(&right) {
+            Ok(left)
+        } else {
+            Ok(Type::Dyn)
         }
     }
 
@@ -244,20 +230,8 @@ impl<'a> Checker<'a> {
     }
 
     fn select(&mut self, of: &'a Expr, field: &str) -> Found<'a> {
-        match self.expr(of)? {
-            Type::Dyn | Type::Plain("optional") => Ok(Type::Dyn),
-            Type::Map(value) => Ok(*value),
-            Type::Object(schema, is_root) => match (schema.properties.get(field), field) {
-                (_, "apiVersion" | "kind") if is_root => Ok(Type::Plain("string")),
-                (_, "metadata") if is_root => Ok(Type::Dyn),
-                (Some(link), _) => Ok(Type::of(linked(link), false)),
-                (None, _) => Err(format!("undefined field '{field}'")),
-            },
-            other @ (Type::Plain(_) | Type::List(_)) => Err(format!(
-                "type '{}' does not support field selection",
-                other.show()
-            )),
-        }
+        let of = self.expr(of)?;
+        selected(of, field)
     }
 
     fn index(&mut self, of: &'a Expr, index: &'a Expr) -> Found<'a> {
@@ -280,25 +254,21 @@ impl<'a> Checker<'a> {
         for expr in on.into_iter().chain(arguments) {
             types.push(self.expr(expr)?);
         }
-        let mut known = signatures::of(name).peekable();
-        if known.peek().is_none() {
-            return Err(format!("undeclared reference to '{name}' (in container '')"));
-        }
-        let mut fitting = known.filter(|signature| signature.fits(on.is_some(), &types));
-        let Some(first) = fitting.next() else {
-            return no_overload(name, &types);
-        };
-        // several forms fit what is not sure
-        let gives = first.gives(&types);
-        if fitting.all(|other| other.gives(&types).may_equal(&gives)) {
-            Ok(gives)
-        } else {
-            Ok(Type::Dyn)
-        }
+        called(name, on.is_some(), &types)
     }
 
-    fn fold(&mut self, on: &'a Expr, which: Macro, variables: &'a [String], bodies: &'a [Expr]) -> Found<'a> {
+    fn expand(
+        &mut self,
+        on: &'a Expr,
+        which: Macro,
+        variables: &'a [String],
+        bodies: &'a [Expr],
+    ) -> Found<'a> {
         let of = self.expr(on)?;
+        self.fold(of, which, variables, bodies)
+    }
+
+    fn fold(&mut self, of: Type<'a>, which: Macro, variables: &'a [String], bodies: &'a [Expr]) -> Found<'a> {
         if matches!(of, Type::Plain(name) if name != "optional") {
             return Err(format!(
                 "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
@@ -334,25 +304,65 @@ impl<'a> Checker<'a> {
                 Type::Map(_) => Type::List(Box::new(Type::Plain("string"))),
                 Type::Dyn | Type::Plain(_) | Type::Object(_, _) => Type::List(Box::new(Type::Dyn)),
             }),
+            Macro::SortBy => match of {
+                Type::List(_) | Type::Dyn => Ok(of),
+                Type::Plain(_) | Type::Map(_) | Type::Object(_, _) => no_overload("sortBy", &[of]),
+            },
             Macro::Map => Ok(Type::List(Box::new(last))),
             Macro::OptMap | Macro::OptFlatMap => Ok(Type::Plain("optional")),
         }
     }
 }
 
-fn linked(link: &crate::schema::Link) -> &Schema {
-    link
+fn literal<'a>(value: &Value) -> Type<'a> {
+    Type::Plain(match value {
+        Value::Null => "null_type",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "double",
+        Value::Number(_) => "int",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => return Type::Dyn,
+    })
 }
 
-/// `a.b.c` as one name.
-fn dotted(expr: &Expr) -> Option<String> {
-    if let Expr::Ident(name) = expr {
-        return Some(name.clone());
+fn selected<'a>(of: Type<'a>, field: &str) -> Found<'a> {
+    match of {
+        Type::Dyn | Type::Plain("optional") => Ok(Type::Dyn),
+        Type::Map(value) => Ok(*value),
+        Type::Object(schema, is_root) => match (schema.properties.get(field), field) {
+            (_, "apiVersion" | "kind") if is_root => Ok(Type::Plain("string")),
+            (_, "metadata") if is_root => Ok(Type::Dyn),
+            (Some(link), _) => Ok(Type::of(linked(link), false)),
+            (None, _) => Err(format!("undefined field '{field}'")),
+        },
+        other @ (Type::Plain(_) | Type::List(_)) => Err(format!(
+            "type '{}' does not support field selection",
+            other.show()
+        )),
     }
-    let Expr::Select(of, field) = expr else {
-        return None;
+}
+
+/// What a function gives for values of these types.
+fn called<'a>(name: &str, is_method: bool, types: &[Type<'a>]) -> Found<'a> {
+    let mut known = signatures::of(name).peekable();
+    if known.peek().is_none() {
+        return Err(format!("undeclared reference to '{name}' (in container '')"));
+    }
+    let mut fitting = known.filter(|signature| signature.fits(is_method, types));
+    let Some(first) = fitting.next() else {
+        return no_overload(name, types);
     };
-    Some(format!("{}.{field}", dotted(of)?))
+    // several forms fit what is not sure
+    let gives = first.gives(types);
+    if fitting.all(|other| other.gives(types).may_equal(&gives)) {
+        Ok(gives)
+    } else {
+        Ok(Type::Dyn)
+    }
+}
+
+fn linked(link: &crate::schema::Link) -> &Schema {
+    link
 }
 
 fn binary<'a>(op: Op, left: Type<'a>, right: Type<'a>) -> Found<'a> {

@@ -1,17 +1,29 @@
 //! Evaluating expressions. Whole and other numbers are compared and computed as numbers.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::value::{Val, order, same};
-use super::{CelError, Expr, Given, Macro, Op, functions, signatures};
+use super::meter::{Budget, Meter};
+use super::value::{Val, order, same, type_named};
+use super::{CelError, Expr, Given, Macro, Op, Program, functions, signatures};
 use crate::schema::Schema;
 
-/// How many steps one evaluation may take.
-const MAX_STEPS: usize = 1_000_000;
+/// Functions that do not look into lists and maps.
+const DIRECT: [&str; 11] = [
+    "size",
+    "dyn",
+    "type",
+    "hasValue",
+    "value",
+    "or",
+    "orValue",
+    "optional.of",
+    "optional.ofNonZeroValue",
+    "first",
+    "last",
+];
 
 type Outcome<'a> = Result<Val<'a>, CelError>;
 
@@ -20,9 +32,10 @@ fn fail<T>(text: impl Into<String>) -> Result<T, CelError> {
 }
 
 pub(super) fn evaluate(
-    expr: &Expr,
+    program: &Program,
     variables: &[(&str, Given<'_>)],
     schema: Option<&Schema>,
+    budget: &mut Budget,
 ) -> Result<Value, CelError> {
     let names = variables.iter().map(|(name, given)| {
         let value = match given {
@@ -34,111 +47,151 @@ pub(super) fn evaluate(
     });
     let mut machine = Machine {
         names: names.collect(),
-        steps: 0,
+        meter: Meter::new(budget, &program.patterns),
     };
-    machine.eval(expr).map(Val::into_json)
+    let made = machine.eval(&program.root)?;
+    machine.meter.weigh(&made)?;
+    Ok(made.into_json())
 }
 
-struct Machine<'a> {
+struct Machine<'a, 'b> {
     names: Vec<(&'a str, Val<'a>)>,
-    steps: usize,
+    meter: Meter<'b>,
 }
 
-impl<'a> Machine<'a> {
-    fn step(&mut self, cost: usize) -> Result<(), CelError> {
-        self.steps = self.steps.saturating_add(cost);
-        if self.steps > MAX_STEPS {
-            return Err(CelError::TooExpensive);
-        }
-        Ok(())
-    }
-
+impl<'a> Machine<'a, '_> {
+    /// Evaluates an expression. Every way to go deeper is a function of its own, so that deep ones take little stack.
     fn eval(&mut self, expr: &'a Expr) -> Outcome<'a> {
-        self.step(1)?;
+        self.meter.step(1)?;
         match expr {
             Expr::Literal(value) => Ok(Val::of(value, None)),
-            Expr::Ident(name) => {
-                let known = self.names.iter().rev().find(|(known, _)| known == name);
-                match (known, type_named(name)) {
-                    (Some((_, value)), _) => Ok(value.clone()),
-                    (None, Some(kind)) => Ok(Val::Type(kind)),
-                    (None, None) => fail(format!("undeclared reference to '{name}'")),
-                }
-            }
-            Expr::Select(of, field) => {
-                let of = self.eval(of)?;
-                // what is selected of an optional value is one
-                if let Val::Optional(of) = of {
-                    return Ok(optional(of.and_then(|of| of.field(field))));
-                }
-                of.field(field)
-                    .map_or_else(|| fail(format!("no such key: {field}")), Ok)
-            }
-            Expr::OptionalSelect(of, field) => {
-                let of = self.eval(of)?;
-                Ok(optional(opened(&of).and_then(|of| of.field(field))))
-            }
-            Expr::Has(of, field) => {
-                let of = self.eval(of)?;
-                Ok(Val::Bool(opened(&of).is_some_and(|of| of.field(field).is_some())))
-            }
-            Expr::Index(of, index) => {
-                let (of, index) = (self.eval(of)?, self.eval(index)?);
-                if let Val::Optional(of) = of {
-                    return Ok(optional(of.and_then(|of| of.at(&index))));
-                }
-                of.at(&index)
-                    .map_or_else(|| fail(format!("no such key: {}", index.show())), Ok)
-            }
-            Expr::OptionalIndex(of, index) => {
-                let (of, index) = (self.eval(of)?, self.eval(index)?);
-                Ok(optional(opened(&of).and_then(|of| of.at(&index))))
-            }
+            Expr::Ident(name) => self.named(name),
+            Expr::Select(of, field) => self.select(of, field),
+            Expr::OptionalSelect(of, field) => self.optional_select(of, field),
+            Expr::Has(of, field) => self.has(of, field),
+            Expr::Index(of, index) => self.index(of, index),
+            Expr::OptionalIndex(of, index) => self.optional_index(of, index),
             Expr::Call(on, name, arguments) => self.call(on.as_deref(), name, arguments),
-            Expr::Macro(on, which, variables, bodies) => match which {
-                Macro::OptMap | Macro::OptFlatMap => self.inside(on, *which, variables, bodies),
-                Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter | Macro::Map => {
-                    self.fold(on, *which, variables, bodies)
-                }
-            },
-            Expr::List(items) => {
-                let mut list = Vec::with_capacity(items.len());
-                for item in items {
-                    list.push(self.eval(item)?);
-                }
-                Ok(Val::list(list))
-            }
-            Expr::Map(entries) => {
-                let mut map: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
-                for (key, value) in entries {
-                    let (key, value) = (self.eval(key)?, self.eval(value)?);
-                    if map.iter().any(|(known, _)| same(known, &key)) {
-                        return fail(format!("Failed with repeated key: {}", key.show()));
-                    }
-                    map.push((key, value));
-                }
-                Ok(Val::Map(Rc::new(map)))
-            }
-            Expr::Not(of) => Ok(Val::Bool(!self.truth(of)?)),
-            Expr::Negate(of) => {
-                let value = self.eval(of)?;
-                negated(&value).map_or_else(|| fail(format!("no such overload: -{}", value.kind())), Ok)
-            }
+            Expr::Macro(on, which, variables, bodies) => self.expand(on, *which, variables, bodies),
+            Expr::List(items) => self.list(items),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Not(of) => self.truth(of).map(|truth| Val::Bool(!truth)),
+            Expr::Negate(of) => self.negate(of),
             Expr::And(left, right) => self.both(left, right, false),
             Expr::Or(left, right) => self.both(left, right, true),
-            Expr::Binary(op, left, right) => {
-                let (left, right) = (self.eval(left)?, self.eval(right)?);
-                self.step(left.weight() + right.weight())?;
-                binary(*op, &left, &right)
-            }
-            Expr::If(test, left, right) => {
-                if self.truth(test)? {
-                    self.eval(left)
-                } else {
-                    self.eval(right)
-                }
+            Expr::Binary(op, left, right) => self.binary(*op, left, right),
+            Expr::If(test, left, right) => match self.truth(test) {
+                Ok(true) => self.eval(left),
+                Ok(false) => self.eval(right),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    fn named(&self, name: &str) -> Outcome<'a> {
+        if let Some((_, value)) = self.names.iter().rev().find(|(known, _)| *known == name) {
+            return Ok(value.clone());
+        }
+        type_named(name).map_or_else(
+            || fail(format!("undeclared reference to '{name}'")),
+            |kind| Ok(Val::Type(kind)),
+        )
+    }
+
+    fn select(&mut self, of: &'a Expr, field: &str) -> Outcome<'a> {
+        let of = self.searched(of)?;
+        // what is selected of an optional value is one
+        if let Val::Optional(of) = of {
+            return Ok(optional(of.and_then(|of| of.field(field))));
+        }
+        of.field(field)
+            .map_or_else(|| fail(format!("no such key: {field}")), Ok)
+    }
+
+    fn optional_select(&mut self, of: &'a Expr, field: &str) -> Outcome<'a> {
+        let of = self.searched(of)?;
+        Ok(optional(opened(&of).and_then(|of| of.field(field))))
+    }
+
+    fn has(&mut self, of: &'a Expr, field: &str) -> Outcome<'a> {
+        let of = self.searched(of)?;
+        Ok(Val::Bool(opened(&of).is_some_and(|of| of.field(field).is_some())))
+    }
+
+    fn index(&mut self, of: &'a Expr, index: &'a Expr) -> Outcome<'a> {
+        let (of, index) = (self.searched(of)?, self.eval(index)?);
+        self.meter.weigh(&index)?;
+        if let Val::Optional(of) = of {
+            return Ok(optional(of.and_then(|of| of.at(&index))));
+        }
+        of.at(&index)
+            .map_or_else(|| fail(format!("no such key: {}", index.brief())), Ok)
+    }
+
+    fn optional_index(&mut self, of: &'a Expr, index: &'a Expr) -> Outcome<'a> {
+        let (of, index) = (self.searched(of)?, self.eval(index)?);
+        self.meter.weigh(&index)?;
+        Ok(optional(opened(&of).and_then(|of| of.at(&index))))
+    }
+
+    fn negate(&mut self, of: &'a Expr) -> Outcome<'a> {
+        let value = self.eval(of)?;
+        negated(&value).map_or_else(|| fail(format!("no such overload: -{}", value.kind())), Ok)
+    }
+
+    fn binary(&mut self, op: Op, left: &'a Expr, right: &'a Expr) -> Outcome<'a> {
+        let (left, right) = (self.eval(left)?, self.eval(right)?);
+        self.meter.weigh(&left)?;
+        self.meter.weigh(&right)?;
+        if let (Op::Add, Some(left), Some(right)) = (op, left.as_text(), right.as_text()) {
+            self.meter.room(left.len() + right.len())?;
+        }
+        binary(op, &left, &right)
+    }
+
+    fn expand(
+        &mut self,
+        on: &'a Expr,
+        which: Macro,
+        variables: &'a [String],
+        bodies: &'a [Expr],
+    ) -> Outcome<'a> {
+        let on = self.eval(on)?;
+        match which {
+            Macro::OptMap | Macro::OptFlatMap => self.inside(on, which, variables, bodies),
+            Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter | Macro::Map | Macro::SortBy => {
+                self.fold(&on, which, variables, bodies)
             }
         }
+    }
+
+    /// A value in which something will be looked for.
+    fn searched(&mut self, of: &'a Expr) -> Outcome<'a> {
+        let of = self.eval(of)?;
+        self.meter.step(opened(&of).map_or(0, Val::span))?;
+        Ok(of)
+    }
+
+    fn list(&mut self, items: &'a [Expr]) -> Outcome<'a> {
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            list.push(self.eval(item)?);
+        }
+        Ok(Val::list(list))
+    }
+
+    fn map(&mut self, entries: &'a [(Expr, Expr)]) -> Outcome<'a> {
+        let mut map: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let (key, value) = (self.eval(key)?, self.eval(value)?);
+            self.meter.weigh(&key)?;
+            self.meter.step(map.len() / 16)?;
+            if map.iter().any(|(known, _)| same(known, &key)) {
+                return fail(format!("Failed with repeated key: {}", key.brief()));
+            }
+            map.push((key, value));
+        }
+        Ok(Val::Map(Rc::new(map)))
     }
 
     fn truth(&mut self, expr: &'a Expr) -> Result<bool, CelError> {
@@ -166,12 +219,11 @@ impl<'a> Machine<'a> {
     /// `optMap` and `optFlatMap`.
     fn inside(
         &mut self,
-        on: &'a Expr,
+        on: Val<'a>,
         which: Macro,
         variables: &'a [String],
         bodies: &'a [Expr],
     ) -> Outcome<'a> {
-        let on = self.eval(on)?;
         let Val::Optional(value) = on else {
             return fail(format!("no such overload: {} is not optional", on.kind()));
         };
@@ -183,34 +235,32 @@ impl<'a> Machine<'a> {
         self.names.pop();
         match which {
             Macro::OptFlatMap => made,
-            Macro::OptMap | Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter | Macro::Map => {
-                made.map(Val::some)
-            }
+            Macro::OptMap
+            | Macro::All
+            | Macro::Exists
+            | Macro::ExistsOne
+            | Macro::Filter
+            | Macro::Map
+            | Macro::SortBy => made.map(Val::some),
         }
     }
 
     fn fold(
         &mut self,
-        on: &'a Expr,
+        on: &Val<'a>,
         which: Macro,
         variables: &'a [String],
         bodies: &'a [Expr],
     ) -> Outcome<'a> {
-        let on = self.eval(on)?;
-        let items: Vec<(Val<'a>, Val<'a>)> = if let Some(items) = on.items() {
-            let numbered = items.into_iter().enumerate();
-            numbered.map(|(at, item)| (Val::size(at), item)).collect()
-        } else if let Some(entries) = on.entries() {
-            entries
-        } else {
+        let is_map = on.is_map();
+        let Some(each) = on.each().filter(|_| !(is_map && which == Macro::SortBy)) else {
             return fail(format!("no such overload: {} is no list or map", on.kind()));
         };
-        let is_map = on.entries().is_some();
-        let (mut list, mut count) = (Vec::new(), 0_usize);
+        let (mut list, mut keys, mut count) = (Vec::new(), Vec::new(), 0_usize);
         let mut trouble = None;
         let mut decided = None;
-        for (key, value) in items {
-            self.step(1)?;
+        for (key, value) in each {
+            self.meter.step(1)?;
             let item = if is_map { key.clone() } else { value.clone() };
             let depth = self.names.len();
             match variables {
@@ -229,12 +279,17 @@ impl<'a> Machine<'a> {
                     }
                     Ok(keep)
                 }),
+                (Macro::SortBy, [by, ..]) => self.eval(by).map(|key| {
+                    keys.push(key);
+                    list.push(item.clone());
+                    true
+                }),
                 (_, [body, ..]) => self.truth(body),
                 (_, []) => fail("a macro without a body"),
             };
             self.names.truncate(depth);
             match (which, result) {
-                (_, Err(CelError::TooExpensive)) => return Err(CelError::TooExpensive),
+                (_, Err(error)) if error.is_final() => return Err(error),
                 (Macro::All, Ok(false)) => decided = Some(false),
                 (Macro::Exists, Ok(true)) => decided = Some(true),
                 (Macro::ExistsOne, Ok(true)) => count += 1,
@@ -253,6 +308,7 @@ impl<'a> Machine<'a> {
             (Macro::All, None, None) => Ok(Val::Bool(true)),
             (Macro::Exists, None, None) => Ok(Val::Bool(false)),
             (Macro::ExistsOne, _, _) => Ok(Val::Bool(count == 1)),
+            (Macro::SortBy, _, _) => functions::sorted(list, keys, &mut self.meter),
             (Macro::Filter | Macro::Map | Macro::OptMap | Macro::OptFlatMap, _, _) => Ok(Val::list(list)),
         }
     }
@@ -265,12 +321,27 @@ impl<'a> Machine<'a> {
         for expr in on.into_iter().chain(arguments) {
             values.push(self.eval(expr)?);
         }
-        let mut cost: usize = values.iter().map(Val::weight).sum();
-        if name.starts_with("sets.") {
-            cost = values.iter().map(Val::weight).product();
+        self.pay(name, &values)?;
+        functions::call(name, &values, &mut self.meter)
+    }
+
+    /// Charges for what a function looks at.
+    fn pay(&mut self, name: &str, values: &[Val<'a>]) -> Result<(), CelError> {
+        if DIRECT.contains(&name) {
+            let texts = values.iter().filter_map(Val::as_text);
+            return self.meter.step(texts.map(|text| text.len() / 64).sum());
         }
-        self.step(cost)?;
-        functions::call(name, &values)
+        let mut weights = Vec::with_capacity(values.len());
+        for value in values {
+            weights.push(self.meter.weigh(value)?);
+        }
+        if name.starts_with("sets.") || name == "distinct" {
+            // each with each
+            let (first, last) = (weights.first().copied(), weights.last().copied());
+            let pairs = first.unwrap_or(0).saturating_mul(last.unwrap_or(0));
+            self.meter.step(pairs)?;
+        }
+        Ok(())
     }
 }
 
@@ -284,22 +355,6 @@ fn opened<'v, 'a>(value: &'v Val<'a>) -> Option<&'v Val<'a>> {
         return Some(value);
     };
     inner.as_deref()
-}
-
-fn type_named(name: &str) -> Option<&'static str> {
-    [
-        "bool",
-        "int",
-        "uint",
-        "double",
-        "string",
-        "list",
-        "map",
-        "null_type",
-        "type",
-    ]
-    .into_iter()
-    .find(|kind| *kind == name)
 }
 
 fn negated<'a>(value: &Val<'a>) -> Option<Val<'a>> {
@@ -324,11 +379,11 @@ fn binary<'a>(op: Op, left: &Val<'a>, right: &Val<'a>) -> Outcome<'a> {
         Op::Greater => compare(Ordering::is_gt),
         Op::GreaterOrEqual => compare(Ordering::is_ge),
         Op::In => {
-            if let Some(items) = right.items() {
-                return Ok(Val::Bool(items.iter().any(|item| same(item, left))));
+            if right.is_map() {
+                return Ok(Val::Bool(right.at(left).is_some()));
             }
-            match right.entries() {
-                Some(_) => Ok(Val::Bool(right.at(left).is_some())),
+            match right.each() {
+                Some(mut items) => Ok(Val::Bool(items.any(|(_, item)| same(&item, left)))),
                 None => fail(none()),
             }
         }
@@ -345,7 +400,7 @@ fn binary<'a>(op: Op, left: &Val<'a>, right: &Val<'a>) -> Outcome<'a> {
 
 fn added<'a>(left: &Val<'a>, right: &Val<'a>) -> Option<Val<'a>> {
     match (left, right) {
-        (Val::Text(left), Val::Text(right)) => Some(Val::Text(Cow::Owned(format!("{left}{right}")))),
+        (Val::Text(left), Val::Text(right)) => Some(Val::text([&**left, &**right].concat())),
         (Val::Duration(left), Val::Duration(right)) => left.checked_add(*right).map(Val::Duration),
         (Val::Timestamp(time), Val::Duration(duration)) | (Val::Duration(duration), Val::Timestamp(time)) => {
             time.checked_add(*duration).ok().map(Val::Timestamp)

@@ -9,6 +9,7 @@ mod check;
 mod eval;
 mod functions;
 mod lex;
+mod meter;
 mod parse;
 mod signatures;
 #[cfg(test)]
@@ -16,9 +17,13 @@ mod tests;
 mod text;
 mod value;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::schema::Schema;
+pub use meter::Budget;
+use meter::Patterns;
 
 /// Why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,12 +40,24 @@ pub enum CelError {
     /// It takes too long.
     #[error("operation cancelled: actual cost limit exceeded")]
     TooExpensive,
+    /// All evaluations for one object together take too long.
+    #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
+    OutOfBudget,
+}
+
+impl CelError {
+    /// Whether it ends the whole evaluation, whatever stands beside the part that failed.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::TooExpensive | Self::OutOfBudget)
+    }
 }
 
 /// A compiled expression.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Program {
     root: Expr,
+    /// Of the patterns that it states.
+    patterns: Arc<Patterns>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +95,7 @@ enum Macro {
     ExistsOne,
     Filter,
     Map,
+    SortBy,
     OptMap,
     OptFlatMap,
 }
@@ -126,7 +144,21 @@ impl Program {
     /// # Errors
     /// [`CelError::Syntax`]
     pub fn parse(text: &str) -> Result<Self, CelError> {
-        parse::program(text).map(|root| Self { root })
+        let root = parse::program(text)?;
+        let mut patterns = Patterns::new();
+        any_part(&root, &mut |part| {
+            if let Expr::Call(on, name, arguments) = part
+                && matches!(name.as_str(), "matches" | "find" | "findAll")
+                && let Some(Expr::Literal(Value::String(text))) = arguments.get(usize::from(on.is_none()))
+            {
+                patterns.entry(text.clone()).or_default();
+            }
+            false
+        });
+        Ok(Self {
+            root,
+            patterns: Arc::new(patterns),
+        })
     }
 
     /// What is surely wrong with it, in the words of a compiler, where it is to give a value of a type such as `bool`.
@@ -134,45 +166,58 @@ impl Program {
         check::problem(&self.root, scope, wanted)
     }
 
-    /// Evaluates it with these variables, whose shape is the schema's.
+    /// Evaluates it with these variables, whose shape is the schema's. What it costs is taken from the budget.
     ///
     /// # Errors
-    /// [`CelError::Evaluate`], [`CelError::Missing`] and [`CelError::TooExpensive`]
+    /// [`CelError::Evaluate`], [`CelError::Missing`], [`CelError::TooExpensive`] and [`CelError::OutOfBudget`]
     pub fn evaluate(
         &self,
         variables: &[(&str, Given<'_>)],
         schema: Option<&Schema>,
+        budget: &mut Budget,
     ) -> Result<Value, CelError> {
-        eval::evaluate(&self.root, variables, schema)
+        eval::evaluate(self, variables, schema, budget)
     }
 
     /// Whether it speaks of a variable.
     pub fn mentions(&self, variable: &str) -> bool {
-        mentions(&self.root, variable)
+        any_part(
+            &self.root,
+            &mut |part| matches!(part, Expr::Ident(name) if name == variable),
+        )
     }
 }
 
-fn mentions(expr: &Expr, name: &str) -> bool {
-    let any = |list: &[Expr]| list.iter().any(|expr| mentions(expr, name));
+/// Whether something holds for an expression or any in it.
+fn any_part(expr: &Expr, holds: &mut dyn FnMut(&Expr) -> bool) -> bool {
+    if holds(expr) {
+        return true;
+    }
     match expr {
-        Expr::Literal(_) => false,
-        Expr::Ident(ident) => ident == name,
+        Expr::Literal(_) | Expr::Ident(_) => false,
         Expr::Select(of, _)
         | Expr::OptionalSelect(of, _)
         | Expr::Has(of, _)
         | Expr::Not(of)
-        | Expr::Negate(of) => mentions(of, name),
+        | Expr::Negate(of) => any_part(of, holds),
         Expr::Index(left, right)
         | Expr::OptionalIndex(left, right)
         | Expr::And(left, right)
         | Expr::Or(left, right)
-        | Expr::Binary(_, left, right) => mentions(left, name) || mentions(right, name),
-        Expr::Call(on, _, arguments) => on.as_ref().is_some_and(|on| mentions(on, name)) || any(arguments),
-        Expr::Macro(on, _, _, bodies) => mentions(on, name) || any(bodies),
-        Expr::List(items) => any(items),
+        | Expr::Binary(_, left, right) => any_part(left, holds) || any_part(right, holds),
+        Expr::Call(on, _, arguments) => {
+            on.as_ref().is_some_and(|on| any_part(on, holds))
+                || arguments.iter().any(|argument| any_part(argument, holds))
+        }
+        Expr::Macro(on, _, _, bodies) => {
+            any_part(on, holds) || bodies.iter().any(|body| any_part(body, holds))
+        }
+        Expr::List(items) => items.iter().any(|item| any_part(item, holds)),
         Expr::Map(entries) => entries
             .iter()
-            .any(|(key, value)| mentions(key, name) || mentions(value, name)),
-        Expr::If(test, left, right) => mentions(test, name) || mentions(left, name) || mentions(right, name),
+            .any(|(key, value)| any_part(key, holds) || any_part(value, holds)),
+        Expr::If(test, left, right) => {
+            any_part(test, holds) || any_part(left, holds) || any_part(right, holds)
+        }
     }
 }

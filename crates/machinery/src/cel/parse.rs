@@ -1,14 +1,15 @@
 //! The grammar of expressions.
 
 use super::lex::{Token, tokens};
+use super::value::type_named;
 use super::{CelError, Expr, Macro, Op, signatures};
 
-/// How deep an expression may nest.
-const MAX_DEPTH: usize = 48;
+/// How deep brackets may nest.
+const MAX_NESTING: usize = 48;
+/// How deep the tree of an expression may be: all that walk over it call themselves.
+const MAX_DEPTH: usize = 250;
 /// How long an expression may be, in bytes.
 const MAX_LENGTH: usize = 32 * 1024;
-/// How many operators of one kind may follow each other.
-const MAX_CHAIN: usize = 256;
 
 fn syntax<T>(text: impl Into<String>) -> Result<T, CelError> {
     Err(CelError::Syntax(text.into()))
@@ -21,19 +22,53 @@ pub(super) fn program(text: &str) -> Result<Expr, CelError> {
     let mut parser = Parser {
         tokens: tokens(text)?,
         at: 0,
-        depth: 0,
+        nesting: 0,
     };
-    let expr = parser.expr()?;
+    let whole = parser.expr()?;
     match parser.tokens.get(parser.at) {
-        None => Ok(expr),
+        None => Ok(whole.expr),
         Some(token) => syntax(format!("unexpected {token:?}")),
+    }
+}
+
+/// An expression, and how deep its tree is.
+struct Tree {
+    expr: Expr,
+    depth: usize,
+}
+
+type Parsed = Result<Tree, CelError>;
+type Join = fn(Box<Expr>, Box<Expr>) -> Expr;
+
+impl Tree {
+    /// An expression without parts.
+    fn leaf(expr: Expr) -> Self {
+        Self { expr, depth: 1 }
+    }
+
+    /// An expression over parts, the deepest of which is so deep.
+    fn over(depth: usize, expr: Expr) -> Parsed {
+        if depth >= MAX_DEPTH {
+            return syntax(format!("expression recursion limit exceeded: {MAX_DEPTH}"));
+        }
+        Ok(Self {
+            expr,
+            depth: depth + 1,
+        })
+    }
+
+    fn join(self, other: Self, join: Join) -> Parsed {
+        Self::over(
+            self.depth.max(other.depth),
+            join(Box::new(self.expr), Box::new(other.expr)),
+        )
     }
 }
 
 struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    depth: usize,
+    nesting: usize,
 }
 
 impl Parser {
@@ -61,60 +96,76 @@ impl Parser {
         }
     }
 
-    fn expr(&mut self) -> Result<Expr, CelError> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
+    fn expr(&mut self) -> Parsed {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
             return syntax(format!(
-                "an expression may not nest deeper than {MAX_DEPTH} levels"
+                "an expression may not nest deeper than {MAX_NESTING} levels"
             ));
         }
         let test = self.or()?;
-        let expr = if self.sign("?") {
+        let tree = if self.sign("?") {
             let left = self.or()?;
             self.expect(":")?;
             let right = self.expr()?;
-            Expr::If(Box::new(test), Box::new(left), Box::new(right))
+            let depth = test.depth.max(left.depth).max(right.depth);
+            let [test, left, right] = [test, left, right].map(|part| Box::new(part.expr));
+            Tree::over(depth, Expr::If(test, left, right))?
         } else {
             test
         };
-        self.depth -= 1;
-        Ok(expr)
+        self.nesting -= 1;
+        Ok(tree)
     }
 
     /// A chain of one level's operators, from the left.
     fn chain(
         &mut self,
-        next: fn(&mut Self) -> Result<Expr, CelError>,
-        mut operator: impl FnMut(&mut Self) -> Option<fn(Box<Expr>, Box<Expr>) -> Expr>,
-    ) -> Result<Expr, CelError> {
+        next: fn(&mut Self) -> Parsed,
+        mut operator: impl FnMut(&mut Self) -> Option<Join>,
+    ) -> Parsed {
         let mut left = next(self)?;
-        for _ in 0..MAX_CHAIN {
-            let Some(join) = operator(self) else {
-                return Ok(left);
-            };
+        while let Some(join) = operator(self) {
             let right = next(self)?;
-            left = join(Box::new(left), Box::new(right));
+            left = left.join(right, join)?;
         }
-        syntax(format!("more than {MAX_CHAIN} operators in a row"))
+        Ok(left)
     }
 
-    fn or(&mut self) -> Result<Expr, CelError> {
-        self.chain(Self::and, |parser| {
-            parser
-                .sign("||")
-                .then_some(Expr::Or as fn(Box<Expr>, Box<Expr>) -> Expr)
-        })
+    /// A chain of an operator for which brackets make no difference, as a tree that is as flat as can be.
+    fn balanced(&mut self, next: fn(&mut Self) -> Parsed, sign: &str, join: Join) -> Parsed {
+        let mut level = vec![next(self)?];
+        while self.sign(sign) {
+            level.push(next(self)?);
+        }
+        loop {
+            let mut rest = level.into_iter();
+            let Some(first) = rest.next() else {
+                return syntax("unexpected end");
+            };
+            let Some(second) = rest.next() else {
+                return Ok(first);
+            };
+            let mut above = vec![first.join(second, join)?];
+            while let Some(left) = rest.next() {
+                above.push(match rest.next() {
+                    Some(right) => left.join(right, join)?,
+                    None => left,
+                });
+            }
+            level = above;
+        }
     }
 
-    fn and(&mut self) -> Result<Expr, CelError> {
-        self.chain(Self::relation, |parser| {
-            parser
-                .sign("&&")
-                .then_some(Expr::And as fn(Box<Expr>, Box<Expr>) -> Expr)
-        })
+    fn or(&mut self) -> Parsed {
+        self.balanced(Self::and, "||", Expr::Or)
     }
 
-    fn relation(&mut self) -> Result<Expr, CelError> {
+    fn and(&mut self) -> Parsed {
+        self.balanced(Self::relation, "&&", Expr::And)
+    }
+
+    fn relation(&mut self) -> Parsed {
         self.chain(Self::sum, |parser| {
             if matches!(parser.tokens.get(parser.at), Some(Token::Ident(word)) if word == "in") {
                 parser.at += 1;
@@ -142,7 +193,7 @@ impl Parser {
         })
     }
 
-    fn sum(&mut self) -> Result<Expr, CelError> {
+    fn sum(&mut self) -> Parsed {
         self.chain(Self::product, |parser| {
             if parser.sign("+") {
                 return Some(|left, right| Expr::Binary(Op::Add, left, right));
@@ -154,7 +205,7 @@ impl Parser {
         })
     }
 
-    fn product(&mut self) -> Result<Expr, CelError> {
+    fn product(&mut self) -> Parsed {
         self.chain(Self::unary, |parser| {
             if parser.sign("*") {
                 return Some(|left, right| Expr::Binary(Op::Multiply, left, right));
@@ -169,9 +220,9 @@ impl Parser {
         })
     }
 
-    fn unary(&mut self) -> Result<Expr, CelError> {
+    fn unary(&mut self) -> Parsed {
         let mut signs = Vec::new();
-        while signs.len() < MAX_DEPTH {
+        loop {
             if self.sign("!") {
                 signs.push('!');
             } else if self.sign("-") {
@@ -180,98 +231,130 @@ impl Parser {
                 break;
             }
         }
-        let mut expr = self.member()?;
+        let mut tree = self.member()?;
         while let Some(sign) = signs.pop() {
-            expr = match sign {
-                '!' => Expr::Not(Box::new(expr)),
-                _ => Expr::Negate(Box::new(expr)),
+            let of = Box::new(tree.expr);
+            let expr = match sign {
+                '!' => Expr::Not(of),
+                _ => Expr::Negate(of),
             };
+            tree = Tree::over(tree.depth, expr)?;
         }
-        Ok(expr)
+        Ok(tree)
     }
 
-    fn member(&mut self) -> Result<Expr, CelError> {
-        let mut expr = self.primary()?;
-        for _ in 0..MAX_CHAIN {
+    fn member(&mut self) -> Parsed {
+        let mut tree = self.primary()?;
+        loop {
             if self.sign(".") {
-                if self.sign("?") {
-                    let name = self.word()?;
-                    expr = Expr::OptionalSelect(Box::new(expr), unescape(&name));
-                    continue;
-                }
+                let optional = self.sign("?");
                 let name = self.word()?;
-                expr = if self.sign("(") {
-                    let arguments = self.arguments(")")?;
-                    call(Some(expr), name, arguments)?
+                tree = if optional {
+                    let of = Box::new(tree.expr);
+                    Tree::over(tree.depth, Expr::OptionalSelect(of, unescape(&name)))?
+                } else if self.sign("(") {
+                    let (arguments, depth) = self.arguments(")")?;
+                    let depth = depth.max(tree.depth);
+                    Tree::over(depth, call(Some(tree.expr), name, arguments)?)?
                 } else {
-                    Expr::Select(Box::new(expr), unescape(&name))
+                    Tree::over(tree.depth, select(tree.expr, &name))?
                 };
             } else if self.sign("[") {
                 let optional = self.sign("?");
-                let index = Box::new(self.expr()?);
+                let index = self.expr()?;
                 self.expect("]")?;
-                expr = if optional {
-                    Expr::OptionalIndex(Box::new(expr), index)
-                } else {
-                    Expr::Index(Box::new(expr), index)
-                };
+                tree = tree.join(
+                    index,
+                    if optional {
+                        Expr::OptionalIndex
+                    } else {
+                        Expr::Index
+                    },
+                )?;
             } else {
-                return Ok(expr);
+                return Ok(tree);
             }
         }
-        syntax(format!("more than {MAX_CHAIN} selections in a row"))
     }
 
-    fn arguments(&mut self, close: &str) -> Result<Vec<Expr>, CelError> {
-        let mut arguments = Vec::new();
+    /// Expressions up to a bracket, and how deep the deepest is.
+    fn arguments(&mut self, close: &str) -> Result<(Vec<Expr>, usize), CelError> {
+        let (mut arguments, mut depth) = (Vec::new(), 0);
         while !self.sign(close) {
-            arguments.push(self.expr()?);
+            let argument = self.expr()?;
+            depth = depth.max(argument.depth);
+            arguments.push(argument.expr);
             if !self.sign(",") {
                 self.expect(close)?;
                 break;
             }
         }
-        Ok(arguments)
+        Ok((arguments, depth))
     }
 
-    fn primary(&mut self) -> Result<Expr, CelError> {
+    fn primary(&mut self) -> Parsed {
         let token = self.tokens.get(self.at).cloned();
         self.at += 1;
         match token {
-            Some(Token::Literal(value)) => Ok(Expr::Literal(value)),
+            Some(Token::Literal(value)) => Ok(Tree::leaf(Expr::Literal(value))),
             Some(Token::Ident(name)) => {
                 if self.sign("(") {
-                    let arguments = self.arguments(")")?;
-                    call(None, name, arguments)
+                    let (arguments, depth) = self.arguments(")")?;
+                    Tree::over(depth, call(None, name, arguments)?)
                 } else {
-                    Ok(Expr::Ident(name))
+                    Ok(Tree::leaf(Expr::Ident(name)))
                 }
             }
             Some(Token::Sign("(")) => {
-                let expr = self.expr()?;
+                let tree = self.expr()?;
                 self.expect(")")?;
-                Ok(expr)
+                Ok(tree)
             }
-            Some(Token::Sign("[")) => self.arguments("]").map(Expr::List),
-            Some(Token::Sign("{")) => self.entries().map(Expr::Map),
+            Some(Token::Sign("[")) => {
+                let (items, depth) = self.arguments("]")?;
+                Tree::over(depth, Expr::List(items))
+            }
+            Some(Token::Sign("{")) => self.entries(),
             Some(Token::Sign(sign)) => syntax(format!("unexpected '{sign}'")),
             None => syntax("unexpected end"),
         }
     }
 
-    fn entries(&mut self) -> Result<Vec<(Expr, Expr)>, CelError> {
-        let mut entries = Vec::new();
+    fn entries(&mut self) -> Parsed {
+        let (mut entries, mut depth) = (Vec::new(), 0);
         while !self.sign("}") {
             let key = self.expr()?;
             self.expect(":")?;
-            entries.push((key, self.expr()?));
+            let value = self.expr()?;
+            depth = depth.max(key.depth).max(value.depth);
+            entries.push((key.expr, value.expr));
             if !self.sign(",") {
                 self.expect("}")?;
                 break;
             }
         }
-        Ok(entries)
+        Tree::over(depth, Expr::Map(entries))
     }
+}
+
+/// `a.b`: a field, or a type whose name has dots.
+fn select(of: Expr, name: &str) -> Expr {
+    /// `a.b` as one name.
+    fn dotted(expr: &Expr) -> Option<String> {
+        if let Expr::Ident(name) = expr {
+            return Some(name.clone());
+        }
+        let Expr::Select(of, field) = expr else {
+            return None;
+        };
+        Some(format!("{}.{field}", dotted(of)?))
+    }
+    if name.starts_with(|first: char| first.is_ascii_uppercase())
+        && let Some(known) = dotted(&of).and_then(|of| type_named(&format!("{of}.{name}")))
+    {
+        return Expr::Ident(known.to_owned());
+    }
+    Expr::Select(Box::new(of), unescape(name))
 }
 
 /// A call; the macros are told apart here.
@@ -293,6 +376,7 @@ fn call(on: Option<Expr>, name: String, mut arguments: Vec<Expr>) -> Result<Expr
         "exists_one" | "existsOne" => (Macro::ExistsOne, 3),
         "filter" => (Macro::Filter, 2),
         "map" => (Macro::Map, 3),
+        "sortBy" => (Macro::SortBy, 2),
         "optMap" => (Macro::OptMap, 2),
         "optFlatMap" => (Macro::OptFlatMap, 2),
         _ => return Ok(Expr::Call(on.map(Box::new), name, arguments)),

@@ -13,7 +13,8 @@ pub(super) struct Signature {
     gives: &'static str,
 }
 
-/// `[RECEIVER.]NAME(TYPES) TYPE`; `any` is every type, `item` the type of the receiver's items.
+/// `[RECEIVER.]NAME(TYPES) TYPE`; `any` is every type, `item` the type of the receiver's items, `same`
+/// that of the receiver.
 const TABLE: &str = "
 size(string) int
 size(list) int
@@ -30,6 +31,7 @@ int(uint) int
 int(double) int
 int(string) int
 int(timestamp) int
+int(duration) int
 uint(uint) uint
 uint(int) uint
 uint(double) uint
@@ -88,6 +90,14 @@ list.lastIndexOf(any) int
 list.join() string
 list.join(string) string
 list.flatten() list
+list.flatten(int) list
+list.slice(int, int) same
+list.sort() same
+list.reverse() same
+list.distinct() same
+lists.range(int) ints
+list.first() optional
+list.last() optional
 sets.contains(list, list) bool
 sets.equivalent(list, list) bool
 sets.intersects(list, list) bool
@@ -134,7 +144,9 @@ quantity.isLessThan(quantity) bool
 quantity.isGreaterThan(quantity) bool
 quantity.compareTo(quantity) int
 semver(string) semver
+semver(string, bool) semver
 isSemver(string) bool
+isSemver(string, bool) bool
 semver.major() int
 semver.minor() int
 semver.patch() int
@@ -174,13 +186,16 @@ optional.hasValue() bool
 optional.value() dyn
 optional.or(optional) optional
 optional.orValue(any) dyn
+optional.unwrap(list) list
+list.unwrapOpt() list
 ";
 
 /// Functions whose names have a dot.
-const SPACED: [(&str, &[&str]); 5] = [
+const SPACED: [(&str, &[&str]); 6] = [
+    ("lists", &["range"]),
     ("sets", &["contains", "equivalent", "intersects"]),
     ("ip", &["isCanonical"]),
-    ("optional", &["of", "ofNonZeroValue", "none"]),
+    ("optional", &["of", "ofNonZeroValue", "none", "unwrap"]),
     ("strings", &["quote"]),
     ("format", &["named"]),
 ];
@@ -246,6 +261,8 @@ impl Signature {
     pub(super) fn gives<'a>(&self, types: &[Type<'a>]) -> Type<'a> {
         match self.gives {
             "item" => types.first().map_or(Type::Dyn, Type::item),
+            "same" => types.first().cloned().unwrap_or(Type::Dyn),
+            "ints" => Type::List(Box::new(Type::Plain("int"))),
             "texts" => Type::List(Box::new(Type::Plain("string"))),
             "list" => Type::List(Box::new(Type::Dyn)),
             "map" => Type::Map(Box::new(Type::Dyn)),

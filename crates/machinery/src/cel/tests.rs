@@ -3,13 +3,19 @@ use serde_json::json;
 use super::*;
 
 fn run(text: &str) -> Result<Value, CelError> {
-    let this = json!({
+    run_on(text, &usual(), &json!({"n": 2}))
+}
+
+fn run_on(text: &str, this: &Value, old: &Value) -> Result<Value, CelError> {
+    let variables = [("self", Given::Value(this)), ("oldSelf", Given::Value(old))];
+    Program::parse(text)?.evaluate(&variables, None, &mut Budget::default())
+}
+
+fn usual() -> Value {
+    json!({
         "n": 3, "f": 1.5, "name": "web-1", "list": [1, 2, 3], "empty": [], "map": {"a": 1, "b": 2},
         "items": [{"k": "a", "v": 1}, {"k": "b"}], "x-y": 1, "namespace": "ns"
-    });
-    let old = json!({"n": 2});
-    let variables = [("self", Given::Value(&this)), ("oldSelf", Given::Value(&old))];
-    Program::parse(text)?.evaluate(&variables, None)
+    })
 }
 
 #[test]
@@ -103,6 +109,26 @@ fn says_what_is_wrong() {
         ("optional.none().value()", "optional.none() dereference"),
         ("b64(1)", "no such overload: b64(int)"),
         ("bytes('a')", "no such function: bytes"),
+        ("[1, 'a'].sort()", "list elements must have the same type"),
+        ("[[1]].sort()", "list elements must be comparable"),
+        (
+            "[1].slice(-1, 0)",
+            "cannot slice(-1, 0), negative indexes not supported",
+        ),
+        (
+            "[1].slice(1, 0)",
+            "cannot slice(1, 0), start index must be less than or equal to end index",
+        ),
+        ("[1].slice(0, 2)", "cannot slice(0, 2), list is length 1"),
+        ("[1].flatten(-1)", "level must be non-negative"),
+        (
+            "timestamp(0).getHours('99999999:00')",
+            "unknown time zone 99999999:00",
+        ),
+        (
+            "timestamp(0).getHours('00:2000000000')",
+            "unknown time zone 00:2000000000",
+        ),
     ] {
         assert_eq!(
             run(text).map_err(|error| error.to_string()),
@@ -119,8 +145,9 @@ fn says_what_is_wrong() {
 #[test]
 fn knows_kubernetes_functions() {
     for text in [
-        "duration('1h30m') > duration('5399s') && duration('1m') * 1 == duration('1m') || true",
+        "duration('1h30m') > duration('5399s')",
         "duration('90m').getHours() == 1 && duration('90m').getMinutes() == 90",
+        "duration('1s5ms').getMilliseconds() == 1005 && int(duration('1s')) == 1000000000",
         "timestamp('2024-02-29T12:30:05.25Z').getFullYear() == 2024",
         "timestamp('2024-02-29T12:30:05.25Z').getMonth() == 1 && timestamp('2024-02-29T00:00:00Z').getDate() == 29",
         "timestamp('2024-02-29T12:30:05.25Z').getDayOfWeek() == 4 && timestamp('2024-02-29T00:00:00Z').getDayOfYear() == 59",
@@ -152,13 +179,27 @@ fn knows_kubernetes_functions() {
         "'a,b,c'.split(',', 2) == ['a', 'b,c'] && 'abc'.charAt(1) == 'b' && 'aXbX'.replace('X', 'y', 1) == 'aybX'",
         "'hello'.indexOf('l', 3) == 3 && 'hello'.lastIndexOf('l', 2) == 2 && 'a'.upperAscii() == 'A'",
         "'%s is %d or %.1f'.format(['x', 7, 2.25]) == 'x is 7 or 2.2' && '100%%'.format([]) == '100%'",
-        "format.dns1123Label().validate('a_b').hasValue() && !format.named('uuid').value().validate('x').hasValue() || true",
+        "format.dns1123Label().validate('a_b').hasValue()",
+        "format.named('uuid').value().validate('x').hasValue()",
         "!format.dns1123Label().validate('ok').hasValue() && !format.named('nope').hasValue()",
         "optional.of(1).orValue(2) == 1 && optional.none().orValue(2) == 2 && self.?nope.orValue('d') == 'd'",
         "self.?n.optMap(v, v + 1) == optional.of(4) && !self.map[?'zz'].hasValue() && self.?map.?a.orValue(0) == 1",
         "self.list.all(i, v, v == i + 1) && self.map.exists(k, v, k == 'b' && v == 2)",
         "type(1) == int && type('x') == string && int('7') + int(2.9) == 9 && double('1.5') == 1.5 && uint(3) == 3",
         "'a' < 'b' && [1, 2] == [1, 2] && {'a': 1} == {'a': 1.0} && bool('true')",
+        "[3, 1, 2].sort() == [1, 2, 3] && ['b', 'a'].sort() == ['a', 'b'] && [].sort() == []",
+        "[2.5, -1.0].sort() == [-1.0, 2.5] && [duration('2s'), duration('1s')].sort()[0] == duration('1s')",
+        "self.items.sortBy(i, i.k == 'a').map(i, i.k) == ['b', 'a'] && [3, -2].sortBy(i, i * i) == [-2, 3]",
+        "[1, 2, 2, 1, 3].distinct() == [1, 2, 3] && ['b', 'b', 'a'].distinct() == ['b', 'a']",
+        "[1, 2, 3, 4].slice(1, 3) == [2, 3] && [1].slice(1, 1) == [] && [5, 3].reverse() == [3, 5]",
+        "lists.range(3) == [0, 1, 2] && lists.range(-1) == [] && lists.range(0) == []",
+        "[1, [2, [3, [4]]]].flatten() == [1, 2, [3, [4]]] && [1, [2, [3, [4]]]].flatten(2) == [1, 2, 3, [4]]",
+        "[[1]].flatten(0) == [[1]] && [1, 2].first().value() == 1 && [1, 2].last().value() == 2",
+        "!self.empty.first().hasValue() && optional.unwrap([optional.of(1), optional.none()]) == [1]",
+        "[optional.none(), optional.of(2)].unwrapOpt() == [2]",
+        "semver('v1.0', true) == semver('1.0.0') && semver('01.01.01', true).minor() == 1 && isSemver('v1', true)",
+        "!isSemver('v1.0.0') && !isSemver('v1.0.0', false) && !isSemver('1.0-a', true) && isSemver('1.0.0-a', true)",
+        "semver('1.00.0', true) == semver('1.0.0') && isSemver('1.2.03-rc.1', true)",
     ] {
         assert_eq!(run(text), Ok(json!(true)), "{text}");
     }
@@ -185,13 +226,14 @@ fn reads_texts_of_a_format_as_what_they_stand_for() {
         "self.every == duration('1m30s') && type(self.f) == double && type(self.n) == int",
     ] {
         let variables = [("self", Given::Value(&this))];
-        let answer = Program::parse(text).and_then(|program| program.evaluate(&variables, Some(&schema)));
+        let answer = Program::parse(text)
+            .and_then(|program| program.evaluate(&variables, Some(&schema), &mut Budget::default()));
         assert_eq!(answer, Ok(json!(true)), "{text}");
     }
 }
 
-#[test]
-fn finds_what_cannot_be_before_there_are_values() {
+/// What the checker says of rules, if anything.
+fn check_all(rules: &[(&str, Option<&str>)]) {
     let schema = cron();
     let scope = Scope {
         schema: &schema,
@@ -199,7 +241,15 @@ fn finds_what_cannot_be_before_there_are_values() {
         variables: &["self", "oldSelf"],
         optional: &[],
     };
-    for (text, want) in [
+    for (text, want) in rules {
+        let found = Program::parse(text).unwrap().problem(&scope, "bool");
+        assert_eq!(found.as_deref(), *want, "{text}");
+    }
+}
+
+#[test]
+fn finds_what_cannot_be_before_there_are_values() {
+    check_all(&[
         ("self.n > 1 && self.name.startsWith('a') || self.b", None),
         ("self.metadata.name == self.name && self.kind != ''", None),
         (
@@ -276,8 +326,286 @@ fn finds_what_cannot_be_before_there_are_values() {
             "self.list.all(x, x.k)",
             Some("found no matching overload for '_&&_' applied to '(bool, string)'"),
         ),
+    ]);
+}
+
+#[test]
+fn checks_later_functions_too() {
+    check_all(&[
+        (
+            "self.words.sort() == self.words.distinct() && self.words.slice(0, 1).all(w, w != '')",
+            None,
+        ),
+        (
+            "self.list.sortBy(x, x.k)[0].k == '' && lists.range(3).reverse().all(i, i < self.n)",
+            None,
+        ),
+        (
+            "[1, [2]].flatten(1).size() == 2 && self.words.first().hasValue() && self.words.last() == optional.of('')",
+            None,
+        ),
+        (
+            "semver(self.name, true).major() == 1 && isSemver(self.name, self.b) && int(self.every) > 1",
+            None,
+        ),
+        ("self.list.sortBy(x, x.z)[0].k == ''", Some("undefined field 'z'")),
+        (
+            "self.name.sort() == ''",
+            Some("found no matching overload for 'sort' applied to '(string)'"),
+        ),
+    ]);
+}
+
+/// Trees of an expression that are as deep as allowed, or `more` levels deeper, by every way there is.
+fn towers(more: usize) -> Vec<String> {
+    let deep = 249 + more;
+    let end = |end: &str| format!("[1]{}", end.repeat(deep));
+    // brackets may nest less deep
+    let calls = (0..23).fold("1".to_owned(), |inner, _| {
+        format!("size([{inner}]{})", " + [2]".repeat(8))
+    });
+    let loops = format!("{}true{}", "[1].all(a, ".repeat(47), ")".repeat(47));
+    let choices = format!("{}1", "true ? 1 : ".repeat(47));
+    vec![
+        format!("1{}", " + 1".repeat(deep)),
+        format!("1{}", " - 1 * 2".repeat(deep - 1)),
+        format!("1{}", " == 1".repeat(deep)),
+        format!("{}true", "!".repeat(deep)),
+        format!("{}1", "- ".repeat(deep)),
+        format!("self{}", ".n".repeat(deep)),
+        format!("self{}", ".?n".repeat(deep)),
+        format!("self.list{}", "[0]".repeat(deep - 1)),
+        end(".map(a, a)").replacen(".map(a, a)", "", 1),
+        end(".filter(a, true)").replacen(".filter(a, true)", "", 1),
+        end(".reverse()").replacen(".reverse()", "", 1),
+        end(".map(a, [a])").replacen(".map(a, [a])", "", 2),
+        calls,
+        loops,
+        choices,
+    ]
+}
+
+/// All that walks over an expression.
+fn exercise(text: &str) {
+    let schema = cron();
+    let scope = Scope {
+        schema: &schema,
+        is_root: true,
+        variables: &["self"],
+        optional: &[],
+    };
+    let Ok(program) = Program::parse(text) else { return };
+    let copy = program.clone();
+    drop(program.problem(&scope, "bool"));
+    assert!(!program.mentions("nobody"));
+    drop(run(text));
+    drop((format!("{program:?}"), program, copy));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread is how a test gets a stack of its size"
+)]
+fn trees_of_any_depth_fit_a_small_stack() {
+    let hostile = |levels: usize, chain: usize| {
+        (0..levels).fold("1".to_owned(), |inner, _| {
+            format!("({inner}{})", "+1".repeat(chain))
+        })
+    };
+    // half of what a thread that serves requests has
+    let small = std::thread::Builder::new().stack_size(1 << 20);
+    let run = small.spawn(move || {
+        for text in towers(0) {
+            assert!(Program::parse(&text).is_ok(), "{text}");
+            exercise(&text);
+        }
+        for text in towers(1).into_iter().take(11) {
+            assert!(Program::parse(&text).is_err(), "{text}");
+        }
+        for text in [hostile(46, 250), hostile(20, 150), hostile(20, 12)] {
+            exercise(&text);
+        }
+        let error = Program::parse(&hostile(46, 250)).map(|_| ());
+        let want = "expression recursion limit exceeded: 250".to_owned();
+        assert_eq!(error, Err(CelError::Syntax(want)));
+    });
+    run.expect("a thread").join().expect("no overflow");
+}
+
+#[test]
+fn long_chains_that_decide_are_no_deep_trees() {
+    for (sign, last, want) in [
+        ("||", "self.n == 3", true),
+        ("&&", "self.n == 3", false),
+        ("||", "false", false),
     ] {
-        let found = Program::parse(text).unwrap().problem(&scope, "bool");
-        assert_eq!(found.as_deref(), want, "{text}");
+        let chain = format!("self.n == 0 {sign} ").repeat(1_000) + last;
+        assert_eq!(run(&chain), Ok(json!(want)), "{sign} {last}");
     }
+    // a side that decides makes up for errors on both of its sides
+    assert_eq!(
+        run("self.x || self.y || true || self.z || self.a"),
+        Ok(json!(true))
+    );
+    assert_eq!(
+        run("self.x && self.y && true && self.z && false"),
+        Ok(json!(false))
+    );
+    assert_eq!(
+        run("self.x || self.y || false").map_err(|error| error.to_string()),
+        Err("no such key: x".to_owned())
+    );
+}
+
+#[test]
+fn pays_for_what_is_made_before_it_is_made() {
+    let wide = "x".repeat(1_500_000);
+    let empties = vec![""; 400_000];
+    let this = json!({"wide": wide, "empties": empties, "verbs": "%f%f".repeat(20_000), "query": format!("/?{}", "a&".repeat(400_000))});
+    let long = || CelError::Evaluate("a text may not be longer than 4194304 bytes".to_owned());
+    let doubled = format!("[[1]]{}", ".map(a, [a, a])".repeat(60));
+    for (text, want) in [
+        ("self.empties.join(self.wide)", long()),
+        ("self.wide.replace('', self.wide)", long()),
+        ("self.wide.replace('x', self.wide, 1000000)", long()),
+        ("'%s%s%s'.format([self.wide, self.wide, self.wide])", long()),
+        ("self.verbs.format(lists.range(40000).map(e, 1e300))", long()),
+        ("self.wide + self.wide + self.wide", long()),
+        ("string(self.empties)", long()),
+        ("strings.quote(self.wide.replace('x', '\\x00'))", long()),
+        ("self.wide.split('')", CelError::TooExpensive),
+        ("self.wide.findAll('x')", CelError::TooExpensive),
+        ("lists.range(1000000000000)", CelError::TooExpensive),
+        ("self.empties.distinct()", CelError::TooExpensive),
+        (
+            "[self.empties].map(a, a + a).map(a, a + a)",
+            CelError::TooExpensive,
+        ),
+        ("url(self.query).getQuery()", CelError::TooExpensive),
+        (
+            "self.empties.all(a, self.empties.all(b, true))",
+            CelError::TooExpensive,
+        ),
+        (&format!("{doubled} == [1]"), CelError::TooExpensive),
+        (&doubled, CelError::TooExpensive),
+        (&format!("'%s'.format([{doubled}])"), CelError::TooExpensive),
+        (&format!("{{'a': 1}}[{doubled}] == 1"), CelError::TooExpensive),
+        (
+            &format!("optional.of({doubled}) == optional.of(1)"),
+            CelError::TooExpensive,
+        ),
+        (&format!("{{{doubled}: 1}} == {{1: 1}}"), CelError::TooExpensive),
+        (
+            "self.empties.exists(a, self.empties.exists(b, a != b)) || true",
+            CelError::TooExpensive,
+        ),
+    ] {
+        assert_eq!(run_on(text, &this, &this), Err(want), "{text:.99}");
+    }
+    for (text, want) in [
+        ("self.empties.join(',').size()", json!(399_999)),
+        ("self.wide.replace('x', 'yz').size()", json!(3_000_000)),
+        ("(self.wide + self.wide).size()", json!(3_000_000)),
+        (
+            "self.empties.size() + self.empties.slice(0, 1000).sort().size()",
+            json!(401_000),
+        ),
+        ("self.wide.split('y').size()", json!(1)),
+    ] {
+        assert_eq!(run_on(text, &this, &this), Ok(want), "{text}");
+    }
+}
+
+#[test]
+fn compares_large_maps_by_their_keys() {
+    let large: serde_json::Map<String, Value> =
+        (0..100_000).map(|key| (format!("k{key}"), json!(key))).collect();
+    let large = Value::Object(large);
+    assert_eq!(
+        run_on("self == oldSelf && 'k1' in self", &large, &large),
+        Ok(json!(true))
+    );
+}
+
+#[test]
+fn compiles_a_pattern_once() {
+    let texts: Vec<String> = (0..500).map(|at| format!("a{at}")).collect();
+    let this = json!({"texts": texts, "pattern": "^a[0-9]+$"});
+    for (text, want) in [
+        ("self.texts.all(t, t.matches('^a[0-9]+$'))", Ok(json!(true))),
+        ("self.texts.all(t, matches(t, '^a[0-9]+$'))", Ok(json!(true))),
+        (
+            "self.texts.all(t, t.find('[0-9]+') == t.findAll('[0-9]+')[0])",
+            Ok(json!(true)),
+        ),
+        ("self.texts.all(t, t.matches(self.pattern))", Ok(json!(true))),
+        ("self.texts.all(t, t.matches(t))", Err(CelError::TooExpensive)),
+    ] {
+        assert_eq!(run_on(text, &this, &this), want, "{text}");
+    }
+    assert!(run("'a'.matches('(')").is_err_and(|error| error.to_string().starts_with("bad pattern: ")));
+}
+
+#[test]
+fn one_budget_is_for_all_evaluations() {
+    let this = json!({"wide": "x".repeat(3_000_000)});
+    let program = Program::parse("self.wide == self.wide && self.wide == self.wide").unwrap();
+    let variables = [("self", Given::Value(&this))];
+    let mut budget = Budget::default();
+    let mut evaluate = || program.evaluate(&variables, None, &mut budget);
+    let good = (0..100).take_while(|_| evaluate() == Ok(json!(true))).count();
+    assert!((40..60).contains(&good), "{good}");
+    assert_eq!(evaluate(), Err(CelError::OutOfBudget));
+    assert!(budget.is_spent());
+}
+
+#[test]
+fn checker_and_evaluation_know_the_same_types() {
+    let schema = cron();
+    let scope = Scope {
+        schema: &schema,
+        is_root: true,
+        variables: &["self"],
+        optional: &[],
+    };
+    for (value, name) in [
+        ("true", "bool"),
+        ("1", "int"),
+        ("uint(1)", "uint"),
+        ("1.5", "double"),
+        ("'a'", "string"),
+        ("[1]", "list"),
+        ("{'a': 1}", "map"),
+        ("null", "null_type"),
+        ("int", "type"),
+        ("duration('1s')", "google.protobuf.Duration"),
+        ("timestamp(0)", "google.protobuf.Timestamp"),
+        ("format.uuid()", "kubernetes.NamedFormat"),
+        ("quantity('1')", "kubernetes.Quantity"),
+        ("semver('1.0.0')", "kubernetes.Semver"),
+        ("url('/a')", "kubernetes.URL"),
+        ("cidr('::/0')", "net.CIDR"),
+        ("ip('::1')", "net.IP"),
+        ("optional.of(1)", "optional_type"),
+    ] {
+        for text in [
+            format!("type({value}) == {name}"),
+            format!("type({value}) != bytes"),
+        ] {
+            assert_eq!(
+                Program::parse(&text).unwrap().problem(&scope, "bool"),
+                None,
+                "{text}"
+            );
+            assert_eq!(run(&text), Ok(json!(true)), "{text}");
+        }
+    }
+    let found = Program::parse("type(1) == google.protobuf.Any")
+        .unwrap()
+        .problem(&scope, "bool");
+    assert_eq!(
+        found.as_deref(),
+        Some("undeclared reference to 'google' (in container '')")
+    );
 }

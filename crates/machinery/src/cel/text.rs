@@ -1,6 +1,8 @@
 //! Texts that stand for something: durations, URLs, versions, addresses.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::SignedDuration;
@@ -128,16 +130,17 @@ impl Url {
         self.split_host().1
     }
 
-    /// The query's keys in their order, each with its values.
-    pub(super) fn query(&self) -> Vec<(String, Vec<String>)> {
-        let mut found: Vec<(String, Vec<String>)> = Vec::new();
-        for pair in self.query.split('&').filter(|pair| !pair.is_empty()) {
+    /// The pairs of the query, as they are written.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = &str> {
+        self.query.split('&').filter(|pair| !pair.is_empty())
+    }
+
+    /// The query's keys, each with its values.
+    pub(super) fn query(&self) -> BTreeMap<String, Vec<String>> {
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in self.pairs() {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (key, value) = (unescape(key), unescape(value));
-            match found.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, values)) => values.push(value),
-                None => found.push((key, vec![value])),
-            }
+            found.entry(unescape(key)).or_default().push(unescape(value));
         }
         found
     }
@@ -203,6 +206,32 @@ impl Semver {
             numbers,
             before,
         })
+    }
+
+    /// The text of a version that may begin with a `v`, lack its last numbers and have zeros before them, as one that
+    /// does not.
+    pub(super) fn completed(text: &str) -> Cow<'_, str> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts: Vec<Cow<'_, str>> = text.splitn(3, '.').map(Cow::Borrowed).collect();
+        for part in &mut parts {
+            if part.len() > 1 {
+                let bare = part.trim_start_matches('0');
+                let zero = if bare.starts_with(|first: char| first.is_ascii_digit()) {
+                    ""
+                } else {
+                    "0"
+                };
+                *part = Cow::Owned(format!("{zero}{bare}"));
+            }
+        }
+        let short = parts.len() < 3;
+        if short && parts.last().is_some_and(|part| part.contains(['+', '-'])) {
+            return Cow::Borrowed("");
+        }
+        while parts.len() < 3 {
+            parts.push(Cow::Borrowed("0"));
+        }
+        Cow::Owned(parts.join("."))
     }
 
     /// Precedence: a version before a release comes before it, numbers before words.

@@ -1,8 +1,8 @@
 //! What expressions compute with: the values of the data, which are borrowed, and those that functions make.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +12,52 @@ use super::text::{Semver, Url, duration, duration_text};
 use crate::quantity::Quantity;
 use crate::schema::{Additional, Kind, Schema};
 
+/// The names of types, as values have them and expressions may write them.
+const TYPES: [&str; 19] = [
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+    "kubernetes.NamedFormat",
+    "kubernetes.Quantity",
+    "kubernetes.Semver",
+    "kubernetes.URL",
+    "net.CIDR",
+    "net.IP",
+    "optional_type",
+];
+
+/// The type of a name.
+pub(super) fn type_named(name: &str) -> Option<&'static str> {
+    TYPES.into_iter().find(|known| *known == name)
+}
+
+/// A text of the data, or one that was made. Copies share it.
+#[derive(Debug, Clone)]
+pub(super) enum Text<'a> {
+    Data(&'a str),
+    Made(Rc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Data(text) => text,
+            Self::Made(text) => text,
+        }
+    }
+}
+
 /// A value.
 #[derive(Debug, Clone)]
 pub(super) enum Val<'a> {
@@ -20,7 +66,7 @@ pub(super) enum Val<'a> {
     Int(i64),
     Uint(u64),
     Double(f64),
-    Text(Cow<'a, str>),
+    Text(Text<'a>),
     /// A list or map of the data, and what its schema says of it.
     Data(&'a Value, Option<&'a Schema>),
     List(Rc<Vec<Val<'a>>>),
@@ -52,7 +98,7 @@ impl<'a> Val<'a> {
             Value::String(text) => schema
                 .filter(|schema| schema.kind == Kind::String)
                 .and_then(|schema| formatted(text, schema.rules.as_ref()?.format.as_str()))
-                .unwrap_or(Self::Text(Cow::Borrowed(text))),
+                .unwrap_or(Self::Text(Text::Data(text))),
             Value::Array(_) | Value::Object(_) => Self::Data(value, schema),
         }
     }
@@ -70,8 +116,8 @@ impl<'a> Val<'a> {
         }
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
-        Self::Text(Cow::Owned(text.into()))
+    pub(super) fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::Text(Text::Made(text.into()))
     }
 
     pub(super) fn size(size: usize) -> Self {
@@ -94,31 +140,64 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The items of a list.
-    pub(super) fn items(&self) -> Option<Vec<Self>> {
+    /// How many items or entries a list or map has.
+    pub(super) fn len(&self) -> Option<usize> {
         if let Self::List(items) = self {
-            return Some(items.to_vec());
+            return Some(items.len());
         }
-        let Self::Data(Value::Array(items), schema) = self else {
+        if let Self::Map(entries) = self {
+            return Some(entries.len());
+        }
+        if let Self::Data(Value::Array(items), _) = self {
+            return Some(items.len());
+        }
+        let Self::Data(Value::Object(map), _) = self else {
             return None;
         };
-        let schema = schema.and_then(Schema::item);
-        Some(items.iter().map(|item| Self::of(item, schema)).collect())
+        Some(map.len())
     }
 
-    /// The keys and values of a map.
-    pub(super) fn entries(&self) -> Option<Vec<(Self, Self)>> {
-        if let Self::Map(entries) = self {
-            return Some(entries.to_vec());
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Data(Value::Array(_), _))
+    }
+
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self, Self::Map(_) | Self::Data(Value::Object(_), _))
+    }
+
+    /// The items of a list by their places, or the entries of a map by their keys, one after the other.
+    pub(super) fn each(&self) -> Option<Box<dyn Iterator<Item = (Self, Self)> + '_>> {
+        if let Self::List(items) = self {
+            let numbered = items.iter().enumerate();
+            return Some(Box::new(
+                numbered.map(|(at, item)| (Self::size(at), item.clone())),
+            ));
         }
-        let Self::Data(Value::Object(map), schema) = self else {
+        if let Self::Map(entries) = self {
+            return Some(Box::new(entries.iter().cloned()));
+        }
+        let Self::Data(data, schema) = self else {
             return None;
         };
-        let entry = |(key, value): (&'a String, &'a Value)| {
+        let (data, schema): (&'a Value, Option<&'a Schema>) = (data, *schema);
+        if let Value::Array(items) = data {
+            let schema = schema.and_then(Schema::item);
+            let numbered = items.iter().enumerate();
+            return Some(Box::new(
+                numbered.map(move |(at, item)| (Self::size(at), Self::of(item, schema))),
+            ));
+        }
+        let Value::Object(map) = data else { return None };
+        Some(Box::new(map.iter().map(move |(key, value)| {
             let schema = schema.and_then(|schema| schema.property(key));
-            (Self::Text(Cow::Borrowed(key)), Self::of(value, schema))
-        };
-        Some(map.iter().map(entry).collect())
+            (Self::Text(Text::Data(key)), Self::of(value, schema))
+        })))
+    }
+
+    /// The items of a list.
+    pub(super) fn items(&self) -> Option<Vec<Self>> {
+        let each = self.each().filter(|_| self.is_list())?;
+        Some(each.map(|(_, item)| item).collect())
     }
 
     /// A field or an entry of a map.
@@ -181,26 +260,89 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How many values it holds, itself among them.
-    pub(super) fn weight(&self) -> usize {
-        fn tree(value: &Value) -> usize {
-            match value {
-                Value::Array(items) => items.iter().map(tree).sum::<usize>() + 1,
-                Value::Object(map) => map.values().map(tree).sum::<usize>() + 1,
-                Value::String(text) => text.len() / 64 + 1,
-                Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    /// How many values it holds, itself among them, where long texts count as several; at most a little more than
+    /// the limit, so that values which are in others many times are not counted for ever.
+    pub(super) fn weight(&self, limit: usize) -> usize {
+        let mut sum = 0;
+        self.weigh(&mut sum, limit);
+        sum
+    }
+
+    fn weigh(&self, sum: &mut usize, limit: usize) {
+        if *sum > limit {
+            return;
+        }
+        *sum += 1 + self.as_text().map_or(0, |text| text.len() / 64);
+        match self {
+            Self::Data(value, _) => weigh_data(value, sum, limit),
+            Self::List(items) => items.iter().for_each(|item| item.weigh(sum, limit)),
+            Self::Map(entries) => {
+                *sum += self.span() * entries.len();
+                for (key, value) in entries.iter() {
+                    key.weigh(sum, limit);
+                    value.weigh(sum, limit);
+                }
             }
+            Self::Optional(Some(value)) => value.weigh(sum, limit),
+            Self::Url(url) => *sum += url.text.len() / 64,
+            Self::Semver(version) => *sum += version.text.len() / 8,
+            Self::Null
+            | Self::Bool(_)
+            | Self::Int(_)
+            | Self::Uint(_)
+            | Self::Double(_)
+            | Self::Text(_)
+            | Self::Duration(_)
+            | Self::Timestamp(_)
+            | Self::Quantity(_)
+            | Self::Ip(_)
+            | Self::Cidr(_, _)
+            | Self::Optional(None)
+            | Self::Format(_)
+            | Self::Type(_) => {}
         }
-        if let Self::Data(value, _) = self {
-            return tree(value);
-        }
-        if let Self::List(items) = self {
-            return items.iter().map(Self::weight).sum::<usize>() + 1;
-        }
+    }
+
+    /// What it costs to find something in it: maps that expressions make are searched from end to end.
+    pub(super) fn span(&self) -> usize {
         if let Self::Map(entries) = self {
-            return entries.iter().map(|(_, value)| value.weight()).sum::<usize>() + 1;
+            entries.len() / 16
+        } else {
+            0
         }
-        self.as_text().map_or(1, |text| text.len() / 64 + 1)
+    }
+
+    /// About how many bytes [`Val::show`] takes at most.
+    pub(super) fn shown(&self) -> usize {
+        /// A node with every character of its 64 bytes escaped.
+        const NODE: usize = 400;
+        /// More are more than any text may be long.
+        const MANY: usize = 20_000;
+        if let Some(text) = self.as_text() {
+            return text.len();
+        }
+        if let Self::Url(url) = self {
+            return url.text.len();
+        }
+        if let Self::Semver(version) = self {
+            return version.text.len();
+        }
+        if let Self::Optional(Some(value)) = self {
+            return value.shown();
+        }
+        match self.len() {
+            Some(_) => self.weight(MANY) * NODE,
+            None => 32,
+        }
+    }
+
+    /// As messages tell it: the beginning of a text, of lists and maps only that they are.
+    pub(super) fn brief(&self) -> String {
+        match (self.as_text(), self.shown()) {
+            (Some(text), _) => text.chars().take(256).collect(),
+            (None, 0..=256) => self.show(),
+            (None, _) => self.kind().to_owned(),
+        }
     }
 
     /// The name of its type.
@@ -282,6 +424,21 @@ impl<'a> Val<'a> {
     }
 }
 
+fn weigh_data(value: &Value, sum: &mut usize, limit: usize) {
+    let mut below = |value: &Value| {
+        if *sum <= limit {
+            *sum += 1;
+            weigh_data(value, sum, limit);
+        }
+    };
+    match value {
+        Value::Array(items) => items.iter().for_each(&mut below),
+        Value::Object(map) => map.values().for_each(&mut below),
+        Value::String(text) => *sum += text.len() / 64,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// A text of a format as what it stands for.
 fn formatted<'a>(text: &str, format: &str) -> Option<Val<'a>> {
     match format {
@@ -294,21 +451,20 @@ fn formatted<'a>(text: &str, format: &str) -> Option<Val<'a>> {
 
 /// Equal, where `1` and `1.0` are the same number.
 pub(super) fn same(left: &Val<'_>, right: &Val<'_>) -> bool {
-    if let (Some(left), Some(right)) = (left.items(), right.items()) {
-        return left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| same(left, right));
-    }
-    if let (Some(left), Some(right)) = (left.entries(), right.entries()) {
-        let right = Val::Map(Rc::new(right));
-        let size = right.entries().map_or(0, |entries| entries.len());
-        return left.len() == size
-            && left
-                .iter()
-                .all(|(key, left)| right.at(key).is_some_and(|right| same(left, &right)));
+    if let (Some(mut all), Some(others)) = (left.each(), right.each())
+        && (left.is_list() == right.is_list())
+    {
+        return left.len() == right.len()
+            && if left.is_list() {
+                all.zip(others).all(|((_, left), (_, right))| same(&left, &right))
+            } else {
+                all.all(|(key, left)| right.at(&key).is_some_and(|right| same(&left, &right)))
+            };
     }
     match (left, right) {
         (Val::Null, Val::Null) => true,
         (Val::Bool(left), Val::Bool(right)) => left == right,
-        (Val::Text(left), Val::Text(right)) => left == right,
+        (Val::Text(left), Val::Text(right)) => **left == **right,
         (Val::Duration(left), Val::Duration(right)) => left == right,
         (Val::Timestamp(left), Val::Timestamp(right)) => left == right,
         (Val::Quantity(left), Val::Quantity(right)) => left == right,
@@ -331,7 +487,7 @@ pub(super) fn order(left: &Val<'_>, right: &Val<'_>) -> Option<Ordering> {
     match (left, right) {
         (Val::Int(left), Val::Int(right)) => Some(left.cmp(right)),
         (Val::Uint(left), Val::Uint(right)) => Some(left.cmp(right)),
-        (Val::Text(left), Val::Text(right)) => Some(left.cmp(right)),
+        (Val::Text(left), Val::Text(right)) => Some((**left).cmp(&**right)),
         (Val::Bool(left), Val::Bool(right)) => Some(left.cmp(right)),
         (Val::Duration(left), Val::Duration(right)) => Some(left.cmp(right)),
         (Val::Timestamp(left), Val::Timestamp(right)) => Some(left.cmp(right)),

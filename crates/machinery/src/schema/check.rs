@@ -32,7 +32,7 @@ impl Schema {
         structure::embedded(object, self, &Place::Root, &mut report.causes);
         structure::list_types(object, self, &Place::Root, &mut report.causes);
         if report.causes.is_empty() {
-            rules::check(object, old, self, &Place::Root, &mut report.causes);
+            rules::check(object, old, self, &mut report.causes);
         }
         report.causes
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::place::Place;
 use super::{Additional, Kind, ListType, Schema};
 use crate::Cause;
-use crate::cel::{CelError, Given, Program, Scope};
+use crate::cel::{Budget, CelError, Given, Program, Scope};
 
 /// One rule. Definitions with rules that cannot be compiled are refused; if one is found all the same, it holds.
 #[derive(Debug, Clone)]
@@ -44,7 +44,14 @@ impl Rule {
         }
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>, schema: &Schema, place: &Place<'_>) -> Option<Cause> {
+    fn check(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Schema,
+        place: &Place<'_>,
+        budget: &mut Budget,
+    ) -> Option<Cause> {
         let program = self.program.as_ref()?;
         if self.transition && old.is_none() && !self.optional_old {
             return None;
@@ -55,16 +62,17 @@ impl Rule {
         } else if let Some(old) = old {
             variables.push(("oldSelf", Given::Value(old)));
         }
-        let detail = match program.evaluate(&variables, Some(schema)) {
+        let detail = match program.evaluate(&variables, Some(schema), budget) {
             Ok(Value::Bool(true)) => return None,
             // Functions that we lack must not make objects impossible to write.
             Err(CelError::Missing(_)) => return None,
-            Ok(_) => self.describe(&variables, schema),
+            Ok(_) => self.describe(&variables, schema, budget),
             Err(CelError::TooExpensive) => format!(
                 "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
                 CelError::TooExpensive,
                 self.name()
             ),
+            Err(error @ CelError::OutOfBudget) => error.to_string(),
             Err(error) => format!("{error} evaluating rule: {}", self.name()),
         };
         let field = if self.field_path.is_empty() {
@@ -91,11 +99,11 @@ impl Rule {
         }
     }
 
-    fn describe(&self, variables: &[(&str, Given<'_>)], schema: &Schema) -> String {
+    fn describe(&self, variables: &[(&str, Given<'_>)], schema: &Schema, budget: &mut Budget) -> String {
         let made = self
             .message_expression
             .as_ref()
-            .and_then(|program| program.evaluate(variables, Some(schema)).ok())
+            .and_then(|program| program.evaluate(variables, Some(schema), budget).ok())
             .and_then(|value| value.as_str().map(|text| text.trim().to_owned()))
             .filter(|text| !text.is_empty() && !text.contains('\n'));
         match made {
@@ -217,12 +225,17 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Evaluates all rules of a value; `old` is what stood in its place.
-pub(super) fn check(
+/// Evaluates all rules of an object, as far as one budget goes; `old` is what it replaces.
+pub(super) fn check(object: &Value, old: Option<&Value>, schema: &Schema, causes: &mut Vec<Cause>) {
+    check_below(object, old, schema, &Place::Root, &mut Budget::default(), causes);
+}
+
+fn check_below(
     value: &Value,
     old: Option<&Value>,
     schema: &Schema,
     place: &Place<'_>,
+    budget: &mut Budget,
     causes: &mut Vec<Cause>,
 ) {
     if value.is_null() {
@@ -230,7 +243,10 @@ pub(super) fn check(
     }
     if let Some(rules) = &schema.rules {
         for rule in &rules.validations {
-            causes.extend(rule.check(value, old, schema, place));
+            if budget.is_spent() {
+                return;
+            }
+            causes.extend(rule.check(value, old, schema, place, budget));
         }
     }
     match value {
@@ -238,9 +254,11 @@ pub(super) fn check(
             for (key, value) in map {
                 let old = old.and_then(|old| old.get(key));
                 match (schema.properties.get(key.as_str()), &schema.additional) {
-                    (Some(link), _) => check(value, old, link, &Place::Field(place, key), causes),
+                    (Some(link), _) => {
+                        check_below(value, old, link, &Place::Field(place, key), budget, causes);
+                    }
                     (None, Additional::Values(link)) => {
-                        check(value, old, link, &Place::Key(place, key), causes)
+                        check_below(value, old, link, &Place::Key(place, key), budget, causes);
                     }
                     (None, Additional::Unset | Additional::Any | Additional::Forbidden) => {}
                 }
@@ -253,7 +271,7 @@ pub(super) fn check(
                 let old = (!old.is_empty())
                     .then(|| old.get(&keys(item, schema)).copied())
                     .flatten();
-                check(item, old, node, &Place::Index(place, index), causes);
+                check_below(item, old, node, &Place::Index(place, index), budget, causes);
             }
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Null => {}

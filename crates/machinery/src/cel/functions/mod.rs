@@ -4,10 +4,12 @@ mod network;
 mod texts;
 mod times;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::CelError;
+use super::meter::Meter;
 use super::text::Semver;
 use super::value::{Val, order, same};
 use crate::quantity::{Format, Quantity};
@@ -24,11 +26,14 @@ fn fail<T>(text: impl Into<String>) -> Result<T, CelError> {
     Err(CelError::Evaluate(text.into()))
 }
 
-/// Calls a function.
-pub(super) fn call<'a>(name: &str, values: &[Val<'a>]) -> Result<Val<'a>, CelError> {
-    for library in [
-        common, texts, lists, times, numbers, network, versions, formats, optionals,
-    ] {
+/// Calls a function. What it makes is paid for before it is made, where that may be more than what it takes.
+pub(super) fn call<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Result<Val<'a>, CelError> {
+    for library in [common, texts, lists, network, versions] {
+        if let Some(made) = library(name, values, meter)? {
+            return Ok(made);
+        }
+    }
+    for library in [times, numbers, formats, optionals] {
         if let Some(made) = library(name, values)? {
             return Ok(made);
         }
@@ -37,14 +42,10 @@ pub(super) fn call<'a>(name: &str, values: &[Val<'a>]) -> Result<Val<'a>, CelErr
     fail(format!("no such overload: {name}({})", kinds.join(", ")))
 }
 
-fn common<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
+fn common<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Made<'a> {
     let made = match (name, values) {
         ("size", [Val::Text(text)]) => Some(Val::size(text.chars().count())),
-        ("size", [of]) => of
-            .items()
-            .map(|items| items.len())
-            .or_else(|| of.entries().map(|entries| entries.len()))
-            .map(Val::size),
+        ("size", [of]) => of.len().map(Val::size),
         ("dyn", [value]) => Some(value.clone()),
         ("type", [value]) => Some(Val::Type(value.kind())),
         ("bool", [Val::Bool(truth)]) => Some(Val::Bool(*truth)),
@@ -56,6 +57,10 @@ fn common<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
         ("int", [Val::Text(text)]) => match text.parse() {
             Ok(whole) => Some(Val::Int(whole)),
             Err(_) => return fail("type conversion error from 'string' to 'int'"),
+        },
+        ("int", [Val::Duration(duration)]) => match i64::try_from(duration.as_nanos()) {
+            Ok(nanos) => Some(Val::Int(nanos)),
+            Err(_) => return fail("integer overflow"),
         },
         ("int", [Val::Timestamp(time)]) => Some(Val::Int(time.as_second())),
         ("int" | "uint", [Val::Double(float)]) => {
@@ -87,13 +92,17 @@ fn common<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             Err(_) => return fail("type conversion error from 'string' to 'double'"),
         },
         ("double", [number]) => number.float().map(Val::Double),
-        ("string", [value]) => Some(Val::text(value.show())),
+        ("string", [value]) => Some(Val::text(meter.show(value)?)),
         _ => None,
     };
     Ok(made)
 }
 
-fn lists<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
+fn lists<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Made<'a> {
+    if let ("lists.range", [Val::Int(size)]) = (name, values) {
+        meter.step(usize::try_from(*size).unwrap_or(0))?;
+        return Ok(Some(Val::list((0..*size).map(Val::Int).collect())));
+    }
     let Some((items, rest)) = values
         .split_first()
         .and_then(|(first, rest)| Some((first.items()?, rest)))
@@ -137,17 +146,35 @@ fn lists<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
         },
         ("indexOf", [other]) => at(items.iter().position(is(other))),
         ("lastIndexOf", [other]) => at(items.iter().rposition(is(other))),
-        ("join", []) => Val::text(items.iter().map(Val::show).collect::<String>()),
-        ("join", [Val::Text(between)]) => {
-            let parts: Vec<String> = items.iter().map(Val::show).collect();
-            Val::text(parts.join(between))
+        ("join", []) => Val::text(joined(&items, "", meter)?),
+        ("join", [Val::Text(between)]) => Val::text(joined(&items, between, meter)?),
+        ("flatten", []) => Val::list(flattened(items, 1)),
+        ("flatten", [Val::Int(depth)]) => match usize::try_from(*depth) {
+            Ok(depth) => Val::list(flattened(items, depth)),
+            Err(_) => return fail("level must be non-negative"),
+        },
+        ("slice", [Val::Int(start), Val::Int(end)]) => Val::list(slice(items, *start, *end)?),
+        ("reverse", []) => Val::list(items.into_iter().rev().collect()),
+        ("distinct", []) => {
+            let mut distinct: Vec<Val<'a>> = Vec::new();
+            for item in items {
+                if !distinct.iter().any(|known| same(known, &item)) {
+                    distinct.push(item);
+                }
+            }
+            Val::list(distinct)
         }
-        ("flatten", []) => Val::list(
-            items
-                .iter()
-                .flat_map(|item| item.items().unwrap_or_else(|| vec![item.clone()]))
-                .collect(),
-        ),
+        ("sort", []) => sorted(items.clone(), items, meter)?,
+        ("optional.unwrap" | "unwrapOpt", []) => {
+            let mut given = Vec::new();
+            for item in items {
+                let Val::Optional(value) = item else {
+                    return Ok(None);
+                };
+                given.extend(value.map(|value| (*value).clone()));
+            }
+            Val::list(given)
+        }
         ("sets.contains", [other]) => match other.items() {
             Some(others) => Val::Bool(others.iter().all(|other| items.iter().any(is(other)))),
             None => return Ok(None),
@@ -166,6 +193,88 @@ fn lists<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
         _ => return Ok(None),
     };
     Ok(Some(made))
+}
+
+fn joined(items: &[Val<'_>], between: &str, meter: &mut Meter<'_>) -> Result<String, CelError> {
+    let gaps = items.len().saturating_sub(1).saturating_mul(between.len());
+    meter.room(
+        items
+            .iter()
+            .fold(gaps, |sum, item| sum.saturating_add(item.shown())),
+    )?;
+    let mut out = String::new();
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push_str(between);
+        }
+        match item.as_text() {
+            Some(text) => out.push_str(text),
+            None => out.push_str(&item.show()),
+        }
+    }
+    Ok(out)
+}
+
+/// The items of lists in a list, and those of lists in them, down to a depth.
+fn flattened(items: Vec<Val<'_>>, depth: usize) -> Vec<Val<'_>> {
+    let mut flat = Vec::new();
+    for item in items {
+        let inner = if depth > 0 { item.items() } else { None };
+        match inner {
+            Some(inner) => flat.extend(flattened(inner, depth - 1)),
+            None => flat.push(item),
+        }
+    }
+    flat
+}
+
+fn slice(items: Vec<Val<'_>>, start: i64, end: i64) -> Result<Vec<Val<'_>>, CelError> {
+    let cannot = |why: String| fail(format!("cannot slice({start}, {end}), {why}"));
+    let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end)) else {
+        return cannot("negative indexes not supported".to_owned());
+    };
+    if from > to {
+        return cannot("start index must be less than or equal to end index".to_owned());
+    }
+    if items.len() < to {
+        return cannot(format!("list is length {}", items.len()));
+    }
+    Ok(items.into_iter().take(to).skip(from).collect())
+}
+
+/// The items in the order of their keys, which must be of one type that has an order.
+pub(super) fn sorted<'a>(
+    items: Vec<Val<'a>>,
+    keys: Vec<Val<'a>>,
+    meter: &mut Meter<'_>,
+) -> Result<Val<'a>, CelError> {
+    const ORDERED: [&str; 7] = [
+        "int",
+        "uint",
+        "double",
+        "bool",
+        "string",
+        "google.protobuf.Duration",
+        "google.protobuf.Timestamp",
+    ];
+    let rounds = keys.len().checked_ilog2().unwrap_or(0) as usize + 1;
+    for key in &keys {
+        meter.step(key.weight(meter.left()).saturating_mul(rounds))?;
+    }
+    if let Some(first) = keys.first() {
+        if !ORDERED.contains(&first.kind()) {
+            return fail("list elements must be comparable");
+        }
+        if keys.iter().any(|key| key.kind() != first.kind()) {
+            return fail("list elements must have the same type");
+        }
+    }
+    let mut pairs: Vec<(Val<'a>, Val<'a>)> = keys.into_iter().zip(items).collect();
+    pairs.sort_by(|(left, _), (right, _)| match (left, right) {
+        (Val::Double(left), Val::Double(right)) => left.total_cmp(right),
+        (left, right) => order(left, right).unwrap_or(Ordering::Equal),
+    });
+    Ok(Val::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
 fn sum<'a>(items: &[Val<'a>]) -> Option<Val<'a>> {
@@ -236,13 +345,25 @@ fn compared<'a>(name: &str, order: Ordering) -> Option<Val<'a>> {
     }
 }
 
-fn versions<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
+fn versions<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Made<'a> {
+    let mut read = |text: &str, lenient: bool| {
+        meter.step(text.len() / 8)?;
+        Ok::<_, CelError>(Semver::parse(&if lenient {
+            Semver::completed(text)
+        } else {
+            Cow::Borrowed(text)
+        }))
+    };
     let made = match (name, values) {
-        ("isSemver", [Val::Text(text)]) => Val::Bool(Semver::parse(text).is_some()),
-        ("semver", [Val::Text(text)]) => match Semver::parse(text) {
-            Some(version) => Val::Semver(Rc::new(version)),
-            None => return fail(format!("'{text}' is no semantic version")),
-        },
+        ("isSemver", [Val::Text(text)]) => Val::Bool(read(text, false)?.is_some()),
+        ("isSemver", [Val::Text(text), Val::Bool(lenient)]) => Val::Bool(read(text, *lenient)?.is_some()),
+        ("semver", [Val::Text(text)] | [Val::Text(text), Val::Bool(_)]) => {
+            let lenient = matches!(values.last(), Some(Val::Bool(true)));
+            match read(text, lenient)? {
+                Some(version) => Val::Semver(Rc::new(version)),
+                None => return fail(format!("'{}' is no semantic version", values[0].brief())),
+            }
+        }
         ("major", [Val::Semver(version)]) => Val::Int(version.numbers[0]),
         ("minor", [Val::Semver(version)]) => Val::Int(version.numbers[1]),
         ("patch", [Val::Semver(version)]) => Val::Int(version.numbers[2]),
@@ -260,14 +381,18 @@ fn optionals<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
         matches!(value, Val::Null | Val::Bool(false) | Val::Optional(None))
             || value.float() == Some(0.0)
             || value.as_text() == Some("")
-            || value.items().is_some_and(|items| items.is_empty())
-            || value.entries().is_some_and(|entries| entries.is_empty())
+            || value.len() == Some(0)
     };
     let made = match (name, values) {
         ("optional.none", []) => Val::Optional(None),
         ("optional.of", [value]) => Val::some(value.clone()),
         ("optional.ofNonZeroValue", [value]) if is_zero(value) => Val::Optional(None),
         ("optional.ofNonZeroValue", [value]) => Val::some(value.clone()),
+        ("first", [list]) if list.is_list() => Val::Optional(list.at(&Val::Int(0)).map(Rc::new)),
+        ("last", [list]) if list.is_list() => {
+            let last = list.len().and_then(|size| size.checked_sub(1));
+            Val::Optional(last.and_then(|last| list.at(&Val::size(last))).map(Rc::new))
+        }
         ("hasValue", [Val::Optional(value)]) => Val::Bool(value.is_some()),
         ("value", [Val::Optional(Some(value))]) => (**value).clone(),
         ("value", [Val::Optional(None)]) => return fail("optional.none() dereference"),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use super::super::meter::Meter;
 use super::super::text::{Url, address, cidr, holds, masked};
 use super::super::value::Val;
 use super::{Made, call, fail};
@@ -66,40 +67,43 @@ fn broken(format: &str, text: &str) -> Option<String> {
     checked.err()
 }
 
-pub(super) fn network<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
+pub(super) fn network<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Made<'a> {
+    let first = || values.first().map(Val::brief).unwrap_or_default();
     let made = match (name, values) {
         ("isURL", [Val::Text(text)]) => Val::Bool(Url::parse(text).is_some()),
         ("url", [Val::Text(text)]) => match Url::parse(text) {
             Some(url) => Val::Url(Rc::new(url)),
-            None => return fail(format!("URL parse error during conversion from string: '{text}'")),
+            None => {
+                return fail(format!(
+                    "URL parse error during conversion from string: '{}'",
+                    first()
+                ));
+            }
         },
+        ("getQuery", [Val::Url(url)]) => {
+            meter.step(url.pairs().count().saturating_mul(4))?;
+            let entry = |(key, values): (String, Vec<String>)| {
+                let values = values.into_iter().map(Val::text).collect();
+                (Val::text(key), Val::list(values))
+            };
+            Val::Map(Rc::new(url.query().into_iter().map(entry).collect()))
+        }
         (_, [Val::Url(url)]) => match name {
-            "getScheme" => Val::text(&url.scheme),
-            "getHost" => Val::text(&url.host),
+            "getScheme" => Val::text(url.scheme.as_str()),
+            "getHost" => Val::text(url.host.as_str()),
             "getHostname" => Val::text(url.hostname()),
             "getPort" => Val::text(url.port()),
-            "getEscapedPath" => Val::text(&url.path),
-            "getQuery" => Val::Map(Rc::new(
-                url.query()
-                    .into_iter()
-                    .map(|(key, values)| {
-                        let values = values.into_iter().map(Val::text).collect();
-                        (Val::text(key), Val::list(values))
-                    })
-                    .collect(),
-            )),
+            "getEscapedPath" => Val::text(url.path.as_str()),
             _ => return Ok(None),
         },
         ("isIP", [Val::Text(text)]) => Val::Bool(address(text).is_some()),
-        ("isIP", [Val::Text(text), Val::Int(family)]) => {
-            Val::Bool(address(text).is_some_and(|address| family_of(address) == *family))
-        }
         ("isCIDR", [Val::Text(text)]) => Val::Bool(cidr(text).is_some()),
         ("ip", [Val::Text(text)]) => match address(text) {
             Some(address) => Val::Ip(address),
             None => {
                 return fail(format!(
-                    "IP Address '{text}' parse error during conversion from string"
+                    "IP Address '{}' parse error during conversion from string",
+                    first()
                 ));
             }
         },
@@ -107,7 +111,8 @@ pub(super) fn network<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             Some((address, bits)) => Val::Cidr(address, bits),
             None => {
                 return fail(format!(
-                    "network address parse error during conversion from string: '{text}'"
+                    "network address parse error during conversion from string: '{}'",
+                    first()
                 ));
             }
         },
@@ -115,7 +120,8 @@ pub(super) fn network<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             Some(address) => Val::Bool(address.to_string() == **text),
             None => {
                 return fail(format!(
-                    "IP Address '{text}' parse error during conversion from string"
+                    "IP Address '{}' parse error during conversion from string",
+                    first()
                 ));
             }
         },
@@ -134,8 +140,9 @@ pub(super) fn network<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             let other = call(
                 if name == "containsIP" { "ip" } else { "cidr" },
                 std::slice::from_ref(text),
+                meter,
             )?;
-            return network(name, &[net.clone(), other]);
+            return network(name, &[net.clone(), other], meter);
         }
         _ => return Ok(None),
     };

@@ -1,20 +1,16 @@
 //! Functions of texts.
 
 use super::super::CelError;
+use super::super::meter::Meter;
 use super::super::value::Val;
 use super::{Made, fail};
-use crate::schema::Pattern;
-
-fn pattern(text: &str) -> Result<Pattern, CelError> {
-    Pattern::new(text).map_err(|problem| CelError::Evaluate(format!("bad pattern: {problem}")))
-}
 
 /// A position in characters; `None` past the end.
 fn position(value: &Val<'_>, limit: usize) -> Result<usize, CelError> {
     let at = value.whole().and_then(|at| usize::try_from(at).ok());
     match at.filter(|at| *at <= limit) {
         Some(at) => Ok(at),
-        None => fail(format!("index out of range: {}", value.show())),
+        None => fail(format!("index out of range: {}", value.brief())),
     }
 }
 
@@ -31,7 +27,7 @@ fn byte_of(text: &str, at: usize) -> usize {
     text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte)
 }
 
-pub(super) fn texts<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
+pub(super) fn texts<'a>(name: &str, values: &[Val<'a>], meter: &mut Meter<'_>) -> Made<'a> {
     let Some((Val::Text(text), rest)) = values.split_first() else {
         return Ok(None);
     };
@@ -40,22 +36,22 @@ pub(super) fn texts<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
         ("contains", [Val::Text(other)]) => Val::Bool(text.contains(&**other)),
         ("startsWith", [Val::Text(other)]) => Val::Bool(text.starts_with(&**other)),
         ("endsWith", [Val::Text(other)]) => Val::Bool(text.ends_with(&**other)),
-        ("matches", [Val::Text(other)]) => Val::Bool(pattern(other)?.is_match(text)),
-        ("find", [Val::Text(other)]) => Val::text(pattern(other)?.find_all(text, 1).concat()),
-        ("findAll", [Val::Text(other)]) => {
-            let all = pattern(other)?.find_all(text, usize::MAX);
-            Val::list(all.into_iter().map(Val::text).collect())
-        }
+        ("matches", [Val::Text(other)]) => Val::Bool(meter.pattern(other, text)?.is_match(text)),
+        ("find", [Val::Text(other)]) => Val::text(meter.pattern(other, text)?.find_all(text, 1).concat()),
+        ("findAll", [Val::Text(other)]) => find_all(text, other, usize::MAX, meter)?,
         ("findAll", [Val::Text(other), limit]) => {
-            let limit = limit.whole().unwrap_or(-1);
-            let all = pattern(other)?.find_all(text, usize::try_from(limit).unwrap_or(usize::MAX));
-            Val::list(all.into_iter().map(Val::text).collect())
+            let limit = usize::try_from(limit.whole().unwrap_or(-1));
+            find_all(text, other, limit.unwrap_or(usize::MAX), meter)?
         }
         ("lowerAscii", []) => Val::text(text.to_ascii_lowercase()),
         ("upperAscii", []) => Val::text(text.to_ascii_uppercase()),
-        ("strings.quote", []) => Val::text(crate::field::quote(text)),
+        ("strings.quote", []) => {
+            let quoted = crate::field::quote(text);
+            meter.room(quoted.len())?;
+            Val::text(quoted)
+        }
         ("format", [arguments]) => match arguments.items() {
-            Some(arguments) => Val::text(format_text(text, &arguments)?),
+            Some(arguments) => Val::text(format_text(text, &arguments, meter)?),
             None => return Ok(None),
         },
         ("trim", []) => Val::text(text.trim()),
@@ -76,15 +72,13 @@ pub(super) fn texts<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             let head = text.get(..end).unwrap_or(text);
             found(head.rfind(&**other), text)
         }
-        ("replace", [Val::Text(from), Val::Text(to)]) => Val::text(text.replace(&**from, to)),
+        ("replace", [Val::Text(from), Val::Text(to)]) => replace(text, from, to, usize::MAX, meter)?,
         ("replace", [Val::Text(from), Val::Text(to), limit]) => {
-            match usize::try_from(limit.whole().unwrap_or(-1)) {
-                Ok(limit) => Val::text(text.replacen(&**from, to, limit)),
-                Err(_) => Val::text(text.replace(&**from, to)),
-            }
+            let limit = usize::try_from(limit.whole().unwrap_or(-1));
+            replace(text, from, to, limit.unwrap_or(usize::MAX), meter)?
         }
-        ("split", [Val::Text(between)]) => split(text, between, -1),
-        ("split", [Val::Text(between), limit]) => split(text, between, limit.whole().unwrap_or(-1)),
+        ("split", [Val::Text(between)]) => split(text, between, -1, meter)?,
+        ("split", [Val::Text(between), limit]) => split(text, between, limit.whole().unwrap_or(-1), meter)?,
         ("substring", [start]) => {
             let start = position(start, length())?;
             Val::text(&text[byte_of(text, start)..])
@@ -101,8 +95,28 @@ pub(super) fn texts<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
     Ok(Some(made))
 }
 
+fn find_all<'a>(text: &str, pattern: &str, limit: usize, meter: &mut Meter<'_>) -> Result<Val<'a>, CelError> {
+    let pattern = meter.pattern(pattern, text)?;
+    let all = pattern.find_all(text, limit.min(meter.left().saturating_add(1)));
+    meter.step(all.len())?;
+    Ok(Val::list(all.into_iter().map(Val::text).collect()))
+}
+
+fn replace<'a>(
+    text: &str,
+    from: &str,
+    to: &str,
+    limit: usize,
+    meter: &mut Meter<'_>,
+) -> Result<Val<'a>, CelError> {
+    let count = text.matches(from).take(limit).count();
+    let kept = text.len().saturating_sub(count.saturating_mul(from.len()));
+    meter.room(count.saturating_mul(to.len()).saturating_add(kept))?;
+    Ok(Val::text(text.replacen(from, to, limit)))
+}
+
 /// `"%s is %d".format([…])`
-fn format_text(template: &str, arguments: &[Val<'_>]) -> Result<String, CelError> {
+fn format_text(template: &str, arguments: &[Val<'_>], meter: &mut Meter<'_>) -> Result<String, CelError> {
     let mut out = String::new();
     let mut chars = template.chars();
     let mut arguments = arguments.iter();
@@ -130,7 +144,7 @@ fn format_text(template: &str, arguments: &[Val<'_>]) -> Result<String, CelError
         };
         let wrong = || CelError::Evaluate(format!("format: {} does not fit its clause", value.kind()));
         out.push_str(&match verb {
-            Some('s') => value.show(),
+            Some('s') => meter.show(value)?,
             Some('d') => value.whole().ok_or_else(wrong)?.to_string(),
             Some('f') => format!("{:.digits$}", value.float().ok_or_else(wrong)?),
             Some('e') => format!("{:.digits$e}", value.float().ok_or_else(wrong)?),
@@ -140,16 +154,18 @@ fn format_text(template: &str, arguments: &[Val<'_>]) -> Result<String, CelError
             Some('X') => format!("{:X}", value.whole().ok_or_else(wrong)?),
             Some(_) | None => return fail("unrecognized formatting clause"),
         });
+        meter.fits(out.len())?;
     }
     Ok(out)
 }
 
-fn split<'a>(text: &str, between: &str, limit: i64) -> Val<'a> {
+fn split<'a>(text: &str, between: &str, limit: i64, meter: &mut Meter<'_>) -> Result<Val<'a>, CelError> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut parts: Vec<Val<'a>> = Vec::new();
     if limit == 0 {
-        return Val::list(parts);
+        return Ok(Val::list(parts));
     }
+    meter.step(text.matches(between).take(limit).count())?;
     if between.is_empty() {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -157,11 +173,11 @@ fn split<'a>(text: &str, between: &str, limit: i64) -> Val<'a> {
                 parts.push(Val::text(rest));
                 break;
             }
-            parts.push(Val::text(c));
+            parts.push(Val::text(String::from(c)));
             rest = &rest[c.len_utf8()..];
         }
     } else {
         parts.extend(text.splitn(limit, between).map(Val::text));
     }
-    Val::list(parts)
+    Ok(Val::list(parts))
 }

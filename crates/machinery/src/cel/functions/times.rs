@@ -15,7 +15,8 @@ fn zoned(time: Timestamp, zone: &str) -> Option<Zoned> {
             None => (false, zone.strip_prefix('+').unwrap_or(zone)),
         };
         let (hours, minutes) = digits.split_once(':')?;
-        let seconds = hours.parse::<i32>().ok()? * 3_600 + minutes.parse::<i32>().ok()? * 60;
+        let hours = hours.parse::<i32>().ok()?.checked_mul(3_600)?;
+        let seconds = hours.checked_add(minutes.parse::<i32>().ok()?.checked_mul(60)?)?;
         Offset::from_seconds(if negative { -seconds } else { seconds }).ok()
     };
     let zone = if zone == "UTC" || zone.is_empty() {
@@ -50,12 +51,12 @@ pub(super) fn times<'a>(name: &str, values: &[Val<'a>]) -> Made<'a> {
             Some(part) => part,
             None => return Ok(None),
         },
-        (_, [Val::Timestamp(time), Val::Text(zone)]) => match zoned(*time, zone) {
+        (_, [Val::Timestamp(time), text @ Val::Text(zone)]) => match zoned(*time, zone) {
             Some(time) => match part_of_time(name, &time) {
                 Some(part) => part,
                 None => return Ok(None),
             },
-            None => return fail(format!("unknown time zone {zone}")),
+            None => return fail(format!("unknown time zone {}", text.brief())),
         },
         _ => return Ok(None),
     };
@@ -67,7 +68,7 @@ fn part_of_duration<'a>(name: &str, duration: SignedDuration) -> Option<Val<'a>>
         "getHours" => duration.as_hours(),
         "getMinutes" => duration.as_mins(),
         "getSeconds" => duration.as_secs(),
-        "getMilliseconds" => i64::from(duration.subsec_millis()),
+        "getMilliseconds" => i64::try_from(duration.as_millis()).ok()?,
         _ => return None,
     }))
 }
