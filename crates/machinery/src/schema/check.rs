@@ -94,19 +94,6 @@ fn has_kind(value: &Value, kind: Kind) -> bool {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Any => "",
-        Kind::Object => "object",
-        Kind::Array => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-        Kind::IntOrString => "integer,string",
-    }
-}
-
 static NO_RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
 
 /// What a value breaks of its own node's types and rules and of those below.
@@ -116,7 +103,11 @@ pub(super) fn causes(value: &Value, schema: &Schema, place: &Place<'_>) -> Vec<C
 
 fn check(value: &Value, schema: &Schema, place: &Place<'_>) -> Report {
     let mut report = Report::default();
-    let wanted = kind_name(schema.kind);
+    let wanted = if schema.kind == Kind::IntOrString {
+        "integer,string"
+    } else {
+        schema.kind.name()
+    };
     if !(value.is_null() && schema.nullable || has_kind(value, schema.kind)) {
         let found = type_of(value);
         report.causes.push(Cause::type_invalid(

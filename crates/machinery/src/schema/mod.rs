@@ -43,10 +43,10 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -79,6 +79,21 @@ pub enum Kind {
     Boolean,
     /// An integer or a text (`x-kubernetes-int-or-string`).
     IntOrString,
+}
+
+impl Kind {
+    /// The name of the type, empty where there is not one alone.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Any | Self::IntOrString => "",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
 }
 
 /// What a map allows besides its known keys.
@@ -199,6 +214,29 @@ pub struct Schema {
     pub patch_merge_key: Option<SmolStr>,
     /// Further rules, absent for most nodes.
     pub rules: Option<Box<Rules>>,
+    /// What is found here and below, once somebody asked.
+    pub(crate) holds: Holdings,
+}
+
+/// What validation need not look for in values of a node where it is not there: in the node itself and all below.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Holds {
+    /// Objects inside of objects.
+    embedded: bool,
+    /// Lists that are sets or maps.
+    list_types: bool,
+    /// Rules in CEL.
+    rules: bool,
+}
+
+/// A place for [`Holds`]. A copy of a node starts with none, since it may be changed.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings(OnceLock<Holds>);
+
+impl Clone for Holdings {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// The less usual rules of a node.
@@ -279,6 +317,39 @@ impl Schema {
     /// The node at the end of a path of fields (not through lists).
     pub fn at<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> Option<&'a Schema> {
         path.into_iter().try_fold(self, |node, key| node.property(key))
+    }
+
+    /// What is found in this node and below. The node may not be changed any more once this was asked.
+    fn holds(&self) -> Holds {
+        *self.holds.0.get_or_init(|| {
+            let mut found = Holds::default();
+            self.search(&mut found, &mut BTreeSet::new());
+            found
+        })
+    }
+
+    /// Adds what is found here and below, in each named node once.
+    fn search(&self, found: &mut Holds, seen: &mut BTreeSet<(usize, u32)>) {
+        found.embedded |= self.embedded_resource;
+        found.list_types |= matches!(self.list_type, Some(ListType::Set | ListType::Map));
+        found.rules |= self
+            .rules
+            .as_ref()
+            .is_some_and(|rules| !rules.validations.is_empty());
+        let free = match &self.additional {
+            Additional::Values(link) => Some(link),
+            Additional::Unset | Additional::Any | Additional::Forbidden => None,
+        };
+        for link in self.properties.values().chain(free).chain(&self.items) {
+            match link {
+                Link::Inline(node) => node.search(found, seen),
+                Link::Named(resolve, index) => {
+                    if seen.insert((*resolve as usize, *index)) {
+                        link.search(found, seen);
+                    }
+                }
+            }
+        }
     }
 
     /// Whether values are maps with granular or free fields, as far as is known.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::place::Place;
-use super::{Additional, Kind, ListType, Schema};
+use super::{Additional, ListType, Schema};
 use crate::Cause;
 use crate::cel::{Budget, CelError, Given, Program, Scope};
 
@@ -81,7 +81,7 @@ impl Rule {
             format!("{place}{}", self.field_path)
         };
         let field = field.trim_start_matches('.').to_owned();
-        let kind = Value::from(kind_name(schema.kind));
+        let kind = Value::from(schema.kind.name());
         Some(match self.reason.as_str() {
             "FieldValueForbidden" => Cause::forbidden(&field, &detail),
             "FieldValueRequired" => Cause::required(&field, &detail),
@@ -212,19 +212,6 @@ fn compile(
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Any => "",
-        Kind::Object => "object",
-        Kind::Array => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-        Kind::IntOrString => "",
-    }
-}
-
 /// Evaluates all rules of an object, as far as one budget goes; `old` is what it replaces.
 pub(super) fn check(object: &Value, old: Option<&Value>, schema: &Schema, causes: &mut Vec<Cause>) {
     check_below(object, old, schema, &Place::Root, &mut Budget::default(), causes);
@@ -238,7 +225,7 @@ fn check_below(
     budget: &mut Budget,
     causes: &mut Vec<Cause>,
 ) {
-    if value.is_null() {
+    if value.is_null() || !schema.holds().rules {
         return;
     }
     if let Some(rules) = &schema.rules {

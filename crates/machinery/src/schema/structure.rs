@@ -38,6 +38,9 @@ fn children(
 
 /// Checks `apiVersion`, `kind` and `metadata` of objects inside of objects.
 pub(super) fn embedded(value: &Value, schema: &Schema, place: &Place<'_>, causes: &mut Vec<Cause>) {
+    if !schema.holds().embedded {
+        return;
+    }
     if let (true, Value::Object(map)) = (schema.embedded_resource, value) {
         embedded_resource(map, place, causes);
     }
@@ -96,6 +99,9 @@ fn embedded_resource(map: &Map<String, Value>, place: &Place<'_>, causes: &mut V
 
 /// Checks that items of sets and keyed lists are unique.
 pub(super) fn list_types(value: &Value, schema: &Schema, place: &Place<'_>, causes: &mut Vec<Cause>) {
+    if !schema.holds().list_types {
+        return;
+    }
     if let Value::Array(items) = value {
         match schema.list_type {
             Some(ListType::Set) => duplicates(items, place, causes, Value::clone),

@@ -284,3 +284,38 @@ fn asks_the_rules_of_a_schema() {
         ["spec.rows[1]: Invalid value: \"object\": failed rule: self.v >= oldSelf.v"]
     );
 }
+
+#[test]
+fn knows_what_need_not_be_looked_for() {
+    fn resolve(index: u32) -> &'static Schema {
+        static NODES: [std::sync::OnceLock<Schema>; 2] = [const { std::sync::OnceLock::new() }; 2];
+        NODES[index as usize].get_or_init(|| {
+            let mut node = Schema::of(Kind::Object);
+            node.properties
+                .insert("other".into(), Link::named(resolve, 1 - index));
+            if index == 1 {
+                let mut list = Schema::of(Kind::Array);
+                list.list_type = Some(ListType::Set);
+                node.properties.insert("list".into(), Link::of(list));
+            }
+            node
+        })
+    }
+    let lists = Holds {
+        list_types: true,
+        ..Holds::default()
+    };
+    assert_eq!((resolve(0).holds(), resolve(1).holds()), (lists, lists));
+    let whole = widget().holds();
+    assert_eq!(
+        (whole.embedded, whole.list_types, whole.rules),
+        (true, true, false)
+    );
+    let mut plain =
+        schema(json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}}));
+    assert_eq!(plain.holds(), Holds::default());
+    // a copy may be changed
+    plain = plain.clone();
+    plain.embedded_resource = true;
+    assert!(plain.holds().embedded);
+}
