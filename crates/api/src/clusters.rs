@@ -24,8 +24,18 @@ pub use managed::*;
 pub use request::*;
 
 use crate::crd::{Definition, age, text, wide};
+use crate::labels;
+use machinery::meta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The id that a ManagedCluster may be known by: its own word, if that is what the label of its namespace says. A child
+/// can write the first, the parent alone the second.
+pub fn trusted_id<'a>(cluster: &Value, namespace: Option<&'a Value>) -> Option<&'a str> {
+    let id = meta::label(namespace?, labels::CLUSTER_ID)?;
+    (cluster["spec"]["clusterId"] == id).then_some(id)
+}
 
 /// Who brings objects into a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,3 +97,28 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         schema: ManagedCluster::json_schema,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_clusters_word_counts_only_if_its_namespace_says_the_same() {
+        let namespace = |id: Option<&str>| json!({"metadata": {"labels": {labels::CLUSTER_ID: id}}});
+        let cluster = json!({"spec": {"clusterId": "a"}, "metadata": {"labels": {labels::CLUSTER_ID: "b"}}});
+        for (namespace, expected) in [
+            (Some(namespace(Some("a"))), Some("a")),
+            (Some(namespace(Some("b"))), None),
+            (Some(namespace(None)), None),
+            (None, None),
+        ] {
+            assert_eq!(
+                trusted_id(&cluster, namespace.as_ref()),
+                expected,
+                "{namespace:?}"
+            );
+        }
+    }
+}

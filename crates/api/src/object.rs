@@ -28,7 +28,7 @@ macro_rules! kind {
 pub(crate) use kind;
 
 /// The pattern of a cluster id: a UUID, hex digits in either case.
-pub(crate) const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
+pub(crate) const UUID: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 /// The pattern of a cluster name.
 pub(crate) const CLUSTER_NAME: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([a-z0-9]([-a-z0-9]*[a-z0-9]))*";
 

@@ -208,6 +208,10 @@ async fn fixture() -> Fixture {
     };
     let parent = Parent::new();
     parent.put(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "clusternet-x", "labels": {api::labels::CLUSTER_ID: ID}, "resourceVersion": "1"},
+    }));
+    parent.put(json!({
         "apiVersion": "clusters.clusternet.io/v1beta1", "kind": "ManagedCluster",
         "metadata": {"name": "edge-7", "namespace": "clusternet-x", "resourceVersion": "1"},
         "spec": {"clusterId": ID}, "status": {"apiserverURL": "https://10.0.0.1:6443"},

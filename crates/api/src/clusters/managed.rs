@@ -31,8 +31,11 @@ kind! {
     "message": "clusterInitBaseName cannot be taken away",
 }]))]
 pub struct ManagedClusterSpec {
-    /// The UID of its agent's Lease.
-    #[schemars(extend("pattern" = UUID))]
+    /// The UID of its agent's Lease; never changed, so that no child passes for another.
+    #[schemars(extend("pattern" = UUID, "x-kubernetes-validations" = [{
+        "rule": "self == oldSelf",
+        "message": "clusterId cannot be changed",
+    }]))]
     pub cluster_id: String,
     /// What kind of cluster it is: `EdgeCluster`, `StandardCluster`…
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -198,6 +198,8 @@ fn hub() -> Vec<Value> {
                 rule(&[APPS], &["manifests"], WRITE),
                 rule(&[APPS], &["manifests"], &["deletecollection"]),
                 rule(&[CLUSTERS], &["managedclusters"], READ),
+                // Their labels say which cluster they were made for.
+                rule(&[""], &["namespaces"], READ),
                 rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], READ),
                 named_rule(&[""], &["secrets"], &[CHILD_DEPLOYER_SECRET], &["get"]),
                 // Templates are tried on the parent as the user who wrote them, never with rights of the hub's own.

@@ -107,28 +107,30 @@ async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next,
 
 /// What a departure has to know. These are rare, so the objects are asked for one by one and not watched.
 async fn snapshot(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<leave::View, Error> {
-    let id = meta::label(cluster, labels::CLUSTER_ID)
-        .or(cluster["spec"]["clusterId"].as_str())
-        .unwrap_or_default();
-    let name = names::for_cluster(id);
     let client = &shared.client;
+    let namespace = client
+        .get_opt(&kubernetes::NAMESPACES, None, &key.namespace)
+        .await?;
+    // Whose rights go is the namespace's to say: the child could name another on its ManagedCluster.
+    let id = namespace
+        .as_ref()
+        .and_then(|it| meta::label(it, labels::CLUSTER_ID));
+    let name = id.map(names::for_cluster);
+    let of_cluster = async |resource: &machinery::ApiResource| match &name {
+        Some(name) => client.get_opt(resource, None, name).await,
+        None => Ok(None),
+    };
     let cache = |resource: &machinery::ApiResource| shared.cache(resource).list_namespace(&key.namespace);
     let others = cache(&clusters::MANAGED_CLUSTERS);
     Ok(leave::View {
         cluster: cluster.clone(),
         alone: others.len() <= 1,
-        namespace: client
-            .get_opt(&kubernetes::NAMESPACES, None, &key.namespace)
-            .await?,
+        namespace,
         bases: cache(&apps::BASES),
         descriptions: cache(&apps::DESCRIPTIONS),
-        request: client
-            .get_opt(&clusters::REGISTRATION_REQUESTS, None, &name)
-            .await?,
-        role: client.get_opt(&kubernetes::CLUSTER_ROLES, None, &name).await?,
-        binding: client
-            .get_opt(&kubernetes::CLUSTER_ROLE_BINDINGS, None, &name)
-            .await?,
+        request: of_cluster(&clusters::REGISTRATION_REQUESTS).await?,
+        role: of_cluster(&kubernetes::CLUSTER_ROLES).await?,
+        binding: of_cluster(&kubernetes::CLUSTER_ROLE_BINDINGS).await?,
         credential: client
             .get_opt(
                 &kubernetes::SECRETS,
