@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::plan::{self, ObjectId};
 
+/// Applied objects that a child may have; with more, the rest is missed.
+const MAX_FOUND: usize = 200_000;
+
 /// Selects applied objects.
 pub(crate) fn selector() -> String {
     format!(
@@ -39,6 +42,10 @@ pub async fn find(child: &Client) -> Result<Found, kubeio::Error> {
     };
     let selector = ListOptions::labels(selector());
     for resource in listable(&discovery) {
+        if found.objects.len() > MAX_FOUND {
+            found.missed.push(resource.kind.to_string());
+            break;
+        }
         match child.list_all(resource, None, &selector).await {
             Ok(listed) => found.objects.extend(listed.items.iter().filter_map(applied)),
             // What may not be listed was not applied by an agent with these rights either.

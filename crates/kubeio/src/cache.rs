@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use crate::watch::WatchEvent;
 const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
 const RETRY_BASE: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
+/// Before what was too much is looked at again.
+const TOO_MUCH_PAUSE: Duration = Duration::from_mins(5);
 
 /// What a cache holds.
 #[derive(Debug, Clone)]
@@ -247,6 +250,10 @@ impl Cache {
         let token = CancellationToken::new();
         let project = options.project;
         let reflector = Reflector {
+            held: Held {
+                own: AtomicUsize::new(0),
+                all: client.held(),
+            },
             client,
             resource: resource.clone(),
             options,
@@ -320,7 +327,8 @@ impl Cache {
         drop(self.synced.clone().wait_for(|synced| *synced).await);
     }
 
-    /// Whether the first list is in.
+    /// Whether the first list is in, and is no more than what the client's [`Bounds`](crate::Bounds) allow: past them a
+    /// cache is emptied, and not ready until there is less.
     pub fn is_ready(&self) -> bool {
         *self.synced.borrow()
     }
@@ -394,6 +402,37 @@ struct Reflector {
     options: CacheOptions,
     store: Arc<Store>,
     synced: watch::Sender<bool>,
+    held: Held,
+}
+
+/// What objects take, as far as that is bounded.
+struct Held {
+    /// Those of this cache.
+    own: AtomicUsize,
+    /// Those of all caches of the client.
+    all: Arc<AtomicUsize>,
+}
+
+impl Held {
+    /// Counts one object in another's place; answers what all take then.
+    fn change(&self, before: usize, now: usize) -> usize {
+        self.own.fetch_add(now, Ordering::Relaxed);
+        self.own.fetch_sub(before, Ordering::Relaxed);
+        self.all.fetch_add(now, Ordering::Relaxed);
+        self.all
+            .fetch_sub(before, Ordering::Relaxed)
+            .saturating_sub(before)
+    }
+
+    fn clear(&self) {
+        self.change(self.own.load(Ordering::Relaxed), 0);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// Where the reflector is in the protocol.
@@ -416,6 +455,18 @@ impl Reflector {
             step = next;
             match result {
                 Ok(()) => backoff.reset(),
+                // What is known of a server that is trusted stays.
+                Err(error) if self.is_bounded() && error.is_too_large() => {
+                    tracing::warn!(
+                        resource = %self.resource.plural, error = %chain(&error),
+                        "there is more than a watch cache may hold, it stays empty"
+                    );
+                    self.synced.send_replace(false);
+                    self.store.replace_all(Vec::new());
+                    self.held.clear();
+                    step = Step::List;
+                    tokio::time::sleep(TOO_MUCH_PAUSE).await;
+                }
                 Err(error) => {
                     if error.is_expired() {
                         tracing::debug!(resource = %self.resource.plural, "watch expired, listing again");
@@ -450,7 +501,13 @@ impl Reflector {
         let namespace = self.options.namespace.as_deref();
         match self.client.list_all(&self.resource, namespace, &options).await {
             Ok(listed) => {
-                let items = listed.items.into_iter().map(self.options.project).collect();
+                let items: Vec<Value> = listed.items.into_iter().map(self.options.project).collect();
+                self.held.clear();
+                for item in &items {
+                    if let Err(error) = self.hold(item, 0) {
+                        return (Step::List, Err(error));
+                    }
+                }
                 self.store.replace_all(items);
                 self.synced.send_replace(true);
                 let from = listed.resource_version;
@@ -482,7 +539,9 @@ impl Reflector {
                     if !version.is_empty() {
                         version.clone_into(&mut from);
                     }
-                    self.take(event);
+                    if let Err(error) = self.take(event) {
+                        return (Step::List, Err(error));
+                    }
                 }
                 Err(error) => return (after(&error, from), Err(error)),
             }
@@ -496,17 +555,65 @@ impl Reflector {
         (Step::Watch { from }, Ok(()))
     }
 
-    fn take(&self, event: WatchEvent) {
+    fn take(&self, event: WatchEvent) -> Result<(), Error> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                self.store.apply((self.options.project)(object));
+                let object = (self.options.project)(object);
+                self.hold(&object, self.weight_at(&ObjectKey::of(&object)))?;
+                self.store.apply(object);
             }
             WatchEvent::Deleted(object) => {
-                self.store.delete(ObjectKey::of(&object));
+                let key = ObjectKey::of(&object);
+                self.held.change(self.weight_at(&key), 0);
+                self.store.delete(key);
             }
             WatchEvent::Bookmark(_) => {}
         }
+        Ok(())
     }
+
+    fn is_bounded(&self) -> bool {
+        self.client.bounds().whole < usize::MAX
+    }
+
+    /// What the object under a key takes now.
+    fn weight_at(&self, key: &ObjectKey) -> usize {
+        if !self.is_bounded() {
+            return 0;
+        }
+        let objects = self.store.objects.read().expect("no holder panics");
+        objects.get(key).map_or(0, |object| weight(object))
+    }
+
+    /// Counts an object in place of one that took `before`.
+    ///
+    /// # Errors
+    /// It is too much.
+    fn hold(&self, object: &Value, before: usize) -> Result<(), Error> {
+        if !self.is_bounded() {
+            return Ok(());
+        }
+        let limit = self.client.bounds().whole;
+        if self.held.change(before, weight(object)) > limit {
+            let request = format!("watch {}", self.resource.plural);
+            return Err(Error::TooLarge { request, limit });
+        }
+        Ok(())
+    }
+}
+
+/// About what a value takes in memory.
+fn weight(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() + weight(value))
+            .sum(),
+    };
+    size_of::<Value>() + inside
 }
 
 fn after(error: &Error, from: String) -> Step {

@@ -1,5 +1,7 @@
 //! The verbs of the API over untyped objects.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -18,12 +20,30 @@ use crate::watch::WatchStream;
 
 /// How long any request but a watch may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest answer that is read.
-const MAX_ANSWER: usize = 512 << 20;
-/// Objects a page when a whole list is read.
-const PAGE: u32 = 500;
 /// How much longer than the server the client waits before it gives a watch up.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
+
+/// How much is read of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of one answer. Default 512 MiB.
+    pub answer: usize,
+    /// Bytes of a list that is read whole, and of all objects together in the watch caches of a client and its clones.
+    /// Default: any number.
+    pub whole: usize,
+    /// Objects a page when a whole list is read. Default 500.
+    pub page: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            answer: 512 << 20,
+            whole: usize::MAX,
+            page: 500,
+        }
+    }
+}
 
 /// A client of one API server with one identity. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -31,6 +51,9 @@ pub struct Client {
     transport: Transport,
     server: String,
     user_agent: HeaderValue,
+    bounds: Bounds,
+    /// What the objects in its watch caches take.
+    held: Arc<AtomicUsize>,
 }
 
 /// What a client calls itself unless told otherwise. Servers name field managers after it.
@@ -61,6 +84,8 @@ impl Client {
             transport: Transport::service(service),
             server: String::new(),
             user_agent: USER_AGENT,
+            bounds: Bounds::default(),
+            held: Arc::default(),
         }
     }
 
@@ -107,6 +132,8 @@ impl Client {
             transport: Transport::kube(config)?,
             server,
             user_agent: USER_AGENT,
+            bounds: Bounds::default(),
+            held: Arc::default(),
         })
     }
 
@@ -118,7 +145,23 @@ impl Client {
             server: format!("{}{path}", self.server),
             transport: self.transport.through(path, headers),
             user_agent: self.user_agent.clone(),
+            bounds: self.bounds,
+            held: Arc::default(),
         }
+    }
+
+    /// The same client, which reads no more than that: for a server that is not to be trusted.
+    #[must_use]
+    pub fn bounded(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    pub(crate) fn held(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.held)
     }
 
     /// The same client with a bound on requests, which its clones share. Waiting counts against the deadline of a
@@ -199,8 +242,19 @@ impl Client {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<Listed, Error> {
+        Ok(self.page(resource, namespace, options).await?.0)
+    }
+
+    /// A page of a list, and its bytes.
+    async fn page(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<(Listed, usize), Error> {
         let path = path(resource, namespace, None, None) + options.query().as_str();
-        let mut list = self.value(Method::GET, &path, None).await?;
+        let request = request(Method::GET, &path, None, "application/json")?;
+        let (mut list, bytes) = self.read_value(format!("GET {path}"), request).await?;
         let text = |field: &str| list["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (resource_version, continue_token) = (text("resourceVersion"), text("continue"));
         let mut items = match list.get_mut("items").map(Value::take) {
@@ -220,11 +274,12 @@ impl Client {
             item.entry("kind")
                 .or_insert_with(|| resource.kind.as_ref().into());
         }
-        Ok(Listed {
+        let listed = Listed {
             items,
             resource_version,
             continue_token,
-        })
+        };
+        Ok((listed, bytes))
     }
 
     /// Reads a whole list in pages. When the pages expire midway it is read again in one piece.
@@ -238,17 +293,24 @@ impl Client {
         options: &ListOptions,
     ) -> Result<Listed, Error> {
         let mut page = ListOptions {
-            limit: PAGE,
+            limit: self.bounds.page,
             continue_token: String::new(),
             ..options.clone()
         };
-        let mut all = self.list(resource, namespace, &page).await?;
+        let (mut all, mut bytes) = self.page(resource, namespace, &page).await?;
         while !all.continue_token.is_empty() {
             page.continue_token.clone_from(&all.continue_token);
             // The token fixes the revision; servers refuse to be told both.
             page.resource_version.clear();
-            match self.list(resource, namespace, &page).await {
-                Ok(mut next) => {
+            match self.page(resource, namespace, &page).await {
+                Ok((mut next, more)) => {
+                    bytes = bytes.saturating_add(more);
+                    if bytes > self.bounds.whole {
+                        return Err(Error::TooLarge {
+                            request: format!("GET {}", path(resource, namespace, None, None)),
+                            limit: self.bounds.whole,
+                        });
+                    }
                     all.items.append(&mut next.items);
                     all.continue_token = next.continue_token;
                 }
@@ -382,15 +444,15 @@ impl Client {
     /// Sends any request and reads the whole answer, whatever its status.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
+    /// [`Error::Transport`], [`Error::Timeout`] or [`Error::TooLarge`].
     pub async fn request(&self, request: Request<Vec<u8>>) -> Result<Response<Bytes>, Error> {
-        self.request_at_most(request, MAX_ANSWER).await
+        self.request_at_most(request, self.bounds.answer).await
     }
 
     /// Sends any request and reads an answer of at most `limit` bytes: for whoever answers and is not to be trusted.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Timeout`], or [`Error::Answer`] if it is too large.
+    /// [`Error::Transport`], [`Error::Timeout`] or [`Error::TooLarge`].
     pub async fn request_at_most(
         &self,
         request: Request<Vec<u8>>,
@@ -417,12 +479,18 @@ impl Client {
     ) -> Result<Value, Error> {
         let what = format!("{method} {path}");
         let request = request(method, path, body, content_type)?;
+        Ok(self.read_value(what, request).await?.0)
+    }
+
+    /// A successful answer as JSON, and its bytes.
+    async fn read_value(&self, what: String, request: Request<Full<Bytes>>) -> Result<(Value, usize), Error> {
         let response = self.answer(&what, request).await?;
-        let bytes = read(&what, response.into_body(), MAX_ANSWER).await?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
+        let bytes = read(&what, response.into_body(), self.bounds.answer).await?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
             request: what,
             problem: error.to_string(),
-        })
+        })?;
+        Ok((value, bytes.len()))
     }
 
     /// A successful answer, its body unread.
@@ -437,7 +505,7 @@ impl Client {
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.parse().ok());
-        let bytes = read(what, response.into_body(), MAX_ANSWER).await?;
+        let bytes = read(what, response.into_body(), self.bounds.answer).await?;
         let mut error = ApiError::from_body(code, &bytes);
         if let (0, Some(seconds)) = (error.retry_after_seconds, retry_after) {
             error.retry_after_seconds = seconds;
@@ -483,9 +551,9 @@ async fn read(what: &str, mut body: Body, limit: usize) -> Result<Bytes, Error> 
             continue;
         };
         if all.len() + data.len() > limit {
-            return Err(Error::Answer {
+            return Err(Error::TooLarge {
                 request: what.to_owned(),
-                problem: format!("more than {limit} bytes"),
+                limit,
             });
         }
         all.extend_from_slice(&data);

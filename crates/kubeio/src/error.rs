@@ -37,6 +37,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The answer is larger than what is read of this server.
+    #[error("the answer to {request} is too large: more than {limit} bytes")]
+    TooLarge {
+        /// Method and path.
+        request: String,
+        /// The limit.
+        limit: usize,
+    },
     /// A kubeconfig, address, certificate or token cannot be used.
     #[error("cannot connect with this configuration")]
     Config(#[source] BoxError),
@@ -47,7 +55,11 @@ impl Error {
     pub fn api(&self) -> Option<&ApiError> {
         match self {
             Self::Api(error) => Some(error),
-            Self::Transport { .. } | Self::Timeout { .. } | Self::Answer { .. } | Self::Config(_) => None,
+            Self::Transport { .. }
+            | Self::Timeout { .. }
+            | Self::Answer { .. }
+            | Self::TooLarge { .. }
+            | Self::Config(_) => None,
         }
     }
 
@@ -90,6 +102,11 @@ impl Error {
     /// The revision or continue token is too old: list again.
     pub fn is_expired(&self) -> bool {
         self.has(Reason::Expired, 410) || self.has(Reason::Gone, 410)
+    }
+
+    /// More than what is read of this server.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::TooLarge { .. })
     }
 
     /// How long the server asks to wait.

@@ -23,7 +23,7 @@ mod watch;
 mod fake;
 
 pub use cache::{Cache, CacheOptions, Change, Changes};
-pub use client::{Client, Listed};
+pub use client::{Bounds, Client, Listed};
 pub use elect::{Elector, ElectorConfig, Leadership};
 pub use error::{BoxError, Error};
 pub use key::ObjectKey;

@@ -14,6 +14,9 @@ use crate::error::Error;
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// Resources that a server may have; more are not believed.
+const MAX_RESOURCES: usize = 20_000;
+
 /// One resource as a server describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
@@ -55,6 +58,12 @@ impl Client {
                 continue;
             }
             for version in from_group_list(&answer) {
+                if discovery.resources.len() > MAX_RESOURCES {
+                    return Err(Error::Answer {
+                        request: format!("GET {root}"),
+                        problem: format!("more than {MAX_RESOURCES} resources"),
+                    });
+                }
                 let path = if root == "/api" {
                     format!("/api/{version}")
                 } else {

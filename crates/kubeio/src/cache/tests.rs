@@ -144,3 +144,55 @@ async fn the_last_clone_dropped_ends_the_task() {
     drop(cache);
     watch.closed().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_cache_is_emptied_by_too_much_and_filled_again_by_less() {
+    let bounds = crate::Bounds {
+        answer: 16 << 10,
+        whole: 4 << 10,
+        page: 2,
+    };
+    let fat = |name: &str, version: &str| {
+        let mut fat = object("a", name, version);
+        fat["data"] = json!("x".repeat(2 << 10));
+        fat
+    };
+    let fake = Fake::default();
+    fake.answer(json_answer(&list("5", vec![object("a", "x", "3")])));
+    let watch = fake.stream();
+    let cache = Cache::start(fake.client().bounded(bounds), PODS, CacheOptions::default());
+    let mut changes = cache.subscribe();
+    // One more of them fits in the place of another, not beside it.
+    for (name, version, expected) in [("y", "6", "y"), ("y", "7", "y"), ("z", "8", "x")] {
+        watch.event("MODIFIED", &fat(name, version));
+        while changes.next().await.key.name != expected {}
+    }
+    assert!(!cache.is_ready());
+    assert_eq!(names(&cache), Vec::<String>::new());
+
+    // A list of too many, one that is too long, and one that is not.
+    fake.answer(json_answer(&list("9", vec![fat("y", "7"), fat("z", "8")])));
+    fake.answer(json_answer(&list("9", vec![json!("x".repeat(bounds.answer))])));
+    fake.answer(json_answer(&list("9", vec![fat("y", "7")])));
+    fake.stream();
+    cache.ready().await;
+    assert_eq!(names(&cache), ["a/y"]);
+    assert!(fake.requests()[0].ends_with("limit=2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_too_much_together_are_no_list() {
+    let bounds = crate::Bounds {
+        whole: 200,
+        ..crate::Bounds::default()
+    };
+    let fake = Fake::default();
+    let mut page = list("5", vec![object("a", "x", "3")]);
+    page["metadata"]["continue"] = json!("next");
+    for _ in 0..2 {
+        fake.answer(json_answer(&page));
+    }
+    let client = fake.client().bounded(bounds);
+    let error = client.list_all(&PODS, None, &ListOptions::default()).await;
+    assert!(error.unwrap_err().is_too_large());
+}
