@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use api::{annotations, apps, clusters, finalizers, kubernetes, names, proxies, secret};
 use apiserver::{ApiServer, Body, Caller, GroupHandler, RequestInfo, UserInfo};
@@ -23,6 +25,7 @@ const ID: &str = "00000000-0000-4000-8000-000000000001";
 struct Proxy {
     child: Arc<ApiServer>,
     tokens: Arc<Mutex<BTreeSet<String>>>,
+    hangs: Arc<AtomicBool>,
 }
 
 impl GroupHandler for Proxy {
@@ -45,6 +48,9 @@ impl GroupHandler for Proxy {
         mut request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
         Box::pin(async move {
+            if self.hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             let token = user
                 .extra
                 .get("clusternet-token")
@@ -70,6 +76,8 @@ struct World {
     parent: Plane,
     child: Plane,
     tokens: Arc<Mutex<BTreeSet<String>>>,
+    /// Whether the child takes requests and never answers.
+    hangs: Arc<AtomicBool>,
     stop: CancellationToken,
     controllers: JoinHandle<()>,
 }
@@ -80,14 +88,19 @@ impl World {
         let env = testplane::paused_env();
         let (parent, child) = (Plane::start_parent(&env).await, Plane::start(&env).await);
         let tokens = Arc::new(Mutex::new(BTreeSet::new()));
+        let hangs = Arc::new(AtomicBool::new(false));
         parent.server.add_group(Arc::new(Proxy {
             child: child.server.clone(),
             tokens: tokens.clone(),
+            hangs: hangs.clone(),
         }));
         let stop = CancellationToken::new();
         parent.govern(&stop).await;
         child.govern(&stop).await;
-        parent.create_namespaces(&["clusternet-system", HOME]).await;
+        parent.create_namespaces(&["clusternet-system"]).await;
+        let home = json!({"metadata": {"name": HOME, "labels":
+            {api::labels::CREATED_BY: api::labels::CREATED_BY_AGENT, api::labels::CLUSTER_ID: ID}}});
+        parent.create(&kubernetes::NAMESPACES, None, &home).await;
         let cluster = json!({"metadata": {"name": "edge-7", "labels": {api::labels::CLUSTER_ID: ID}},
             "spec": {"clusterId": ID, "syncMode": mode}});
         parent
@@ -108,6 +121,7 @@ impl World {
             parent,
             child,
             tokens,
+            hangs,
             stop,
         }
     }
@@ -218,11 +232,7 @@ async fn the_parent_applies_repairs_prunes_and_removes() {
         world.value("c", "1").await;
         world.child.delete(maps, Some("shop"), "c").await;
         world.value("c", "1").await;
-        assert!(
-            start.elapsed() < std::time::Duration::from_secs(5),
-            "{:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 
         world.describe(&[shop(), config_map("c", "3")]).await;
         world.value("c", "3").await;
@@ -255,10 +265,105 @@ async fn a_new_credential_replaces_the_old_one_at_once() {
     world.describe(&[shop(), config_map("c", "1")]).await;
     world.publish("one").await;
     world.phase("Success").await;
+    let start = tokio::time::Instant::now();
     world.publish("two").await;
     world.describe(&[shop(), config_map("c", "2")]).await;
     world.value("c", "2").await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lacking_is_told_on_the_description_and_ends_with_it() {
+    let world = World::start("Push", json!(true)).await;
+    world.describe(&[shop(), config_map("c", "1")]).await;
+    let waiting = world.phase("Failure").await;
+    let reason = waiting["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("its agent has not published a credential"),
+        "{reason}"
+    );
+    assert_eq!(waiting["status"]["conditions"][0]["reason"], "NoWay");
+    world.publish("one").await;
+    world.phase("Success").await;
+
+    // Deletion waits for the credential too, and says so; nothing is left behind.
+    let (secrets, published) = (&kubernetes::SECRETS, names::CHILD_DEPLOYER_SECRET);
+    world.parent.delete(secrets, Some(HOME), published).await;
+    world.phase("Failure").await;
+    world.parent.delete(&apps::DESCRIPTIONS, Some(HOME), "app").await;
+    let waiting = world.phase("Uninstalling").await;
+    let reason = waiting["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("what was applied there is still there"),
+        "{reason}"
+    );
+    let events = world.parent.events().await;
+    for reason in [
+        "UnSuccessfullyDeployed: the parent",
+        "FailedDeletingDescription: the parent",
+    ] {
+        assert!(
+            events.iter().any(|event| event.contains(reason)),
+            "{reason}: {events:#?}"
+        );
+    }
+    world.publish("two").await;
+    world
+        .parent
+        .await_gone(&apps::DESCRIPTIONS, Some(HOME), "app")
+        .await;
+    world
+        .child
+        .await_gone(&kubernetes::NAMESPACES, None, "shop")
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_of_another_cluster_is_not_pushed_from() {
+    let world = World::start("Push", json!(true)).await;
+    let other =
+        json!({"metadata": {"labels": {api::labels::CLUSTER_ID: "00000000-0000-4000-8000-000000000002"}}});
+    world
+        .parent
+        .change(&kubernetes::NAMESPACES, None, HOME, &other)
+        .await;
+    world.publish("one").await;
+    world.describe(&[shop()]).await;
+    let refused = world.phase("Failure").await;
+    let reason = refused["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("spec.clusterId is not what its namespace was made for"),
+        "{reason}"
+    );
+    let own = json!({"metadata": {"labels": {api::labels::CLUSTER_ID: ID}}});
+    world
+        .parent
+        .change(&kubernetes::NAMESPACES, None, HOME, &own)
+        .await;
+    world.phase("Success").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_hangs_holds_up_nobody() {
+    let world = World::start("Push", json!(true)).await;
+    world.publish("one").await;
+    world.describe(&[shop()]).await;
+    world.phase("Success").await;
+    world.hangs.store(true, Ordering::SeqCst);
+    world.describe(&[shop(), config_map("c", "1")]).await;
+    // Its name is on record before it is applied.
+    world
+        .parent
+        .await_object(&apps::DESCRIPTIONS, Some(HOME), "app", |it| {
+            it["status"]["manifestStatuses"][1]["name"] == "c"
+        })
+        .await;
+    let start = tokio::time::Instant::now();
+    world.stop().await;
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,15 +371,13 @@ async fn who_applies_follows_the_sync_mode() {
     let world = World::start("Pull", json!(true)).await;
     world.publish("one").await;
     world.describe(&[shop(), config_map("c", "1")]).await;
-    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
-    assert!(
-        world
-            .child
-            .list(&kubernetes::CONFIG_MAPS, Some("shop"))
-            .await
-            .is_empty(),
-        "the agent's turn"
-    );
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let shops = world
+        .child
+        .client
+        .get_opt(&kubernetes::NAMESPACES, None, "shop")
+        .await;
+    assert_eq!(shops.unwrap(), None, "the agent's turn");
     let mode = |mode: &str| json!({"spec": {"syncMode": mode}});
     let managed = &clusters::MANAGED_CLUSTERS;
     world
@@ -286,9 +389,9 @@ async fn who_applies_follows_the_sync_mode() {
         .parent
         .change(managed, Some(HOME), "edge-7", &mode("Pull"))
         .await;
-    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     world.describe(&[shop(), config_map("c", "2")]).await;
-    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     world.value("c", "1").await;
     world.stop().await;
 }
@@ -308,13 +411,12 @@ async fn an_impasse_is_told_on_the_description() {
                     .contains("feature gate AppPusher")
         })
         .await;
-    assert!(
-        world
-            .child
-            .list(&kubernetes::CONFIG_MAPS, Some("shop"))
-            .await
-            .is_empty()
-    );
+    let shops = world
+        .child
+        .client
+        .get_opt(&kubernetes::NAMESPACES, None, "shop")
+        .await;
+    assert_eq!(shops.unwrap(), None);
     world
         .parent
         .change_status(

@@ -453,15 +453,16 @@ impl Deployer {
             let seen = self.applier.watches.get(&id);
             blind |= seen.is_none();
             let live = match seen.flatten() {
-                Some(live) => Some((*live).clone()),
+                Some(live) => Ok(Some((*live).clone())),
                 // Not in sight, or without the label that the watch goes by.
                 None => {
                     let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
-                    self.parts.child.get_opt(&resource, namespace, name).await?
+                    self.parts.child.get_opt(&resource, namespace, name).await
                 }
             };
             resources.insert(id.kind.clone(), resource);
-            let sight = live.map_or(Sight::NotOurs, Sight::Ours);
+            let sight = Sight::of_answer(live, key);
+            blind |= sight == Sight::Unknown;
             observed.push(Observed { id, sight });
         }
         self.applier.watches.set(key, &resources);

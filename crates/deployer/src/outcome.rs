@@ -62,6 +62,8 @@ pub enum Problem {
     },
     /// An object that is wanted no longer is still there.
     NotGone(ObjectId),
+    /// Nobody can bring anything into the child, or take it out, and why.
+    NoWay(String),
 }
 
 impl Problem {
@@ -104,6 +106,7 @@ impl Problem {
             Self::Refused { .. } => "Refused",
             Self::Unreachable { .. } => "Unreachable",
             Self::NotGone(_) => "Removing",
+            Self::NoWay(_) => "NoWay",
         }
     }
 }
@@ -131,7 +134,7 @@ impl fmt::Display for Problem {
                 };
                 write!(
                     f,
-                    "{id}: missing right: the agent may not {verb} {} of group {group}",
+                    "{id}: missing right: the deployer may not {verb} {} of group {group}",
                     resource.plural
                 )?;
                 match id.key.namespace() {
@@ -145,6 +148,7 @@ impl fmt::Display for Problem {
             Self::Refused { id, message } => write!(f, "{id}: {message}"),
             Self::Unreachable { id, message } => write!(f, "{id}: the cluster does not answer: {message}"),
             Self::NotGone(id) => write!(f, "{id}: is wanted no longer, and not gone yet"),
+            Self::NoWay(why) => f.write_str(why),
         }
     }
 }
@@ -167,6 +171,15 @@ impl Sight {
             Self::Ours(live)
         } else {
             Self::NotOurs
+        }
+    }
+
+    /// Of what the child answers, whatever that is.
+    pub fn of_answer<E>(answer: Result<Option<Value>, E>, description: &ObjectKey) -> Self {
+        match answer {
+            Ok(Some(live)) => Self::of(live, Some(description)),
+            Ok(None) => Self::NotOurs,
+            Err(_) => Self::Unknown,
         }
     }
 }
@@ -330,7 +343,7 @@ mod tests {
         );
         assert_eq!(
             problem.to_string(),
-            r#"Deployment shop/web: missing right: the agent may not create deployments of group apps in namespace "shop""#
+            r#"Deployment shop/web: missing right: the deployer may not create deployments of group apps in namespace "shop""#
         );
     }
 
@@ -394,6 +407,14 @@ mod tests {
         let marked = json!({"metadata": {"annotations":
             {api::annotations::OWNED_BY_DESCRIPTION: plan::owner_text(&key)}}});
         assert_eq!(Sight::of(marked.clone(), Some(&key)), Sight::Ours(marked.clone()));
+        for (answer, expected) in [
+            (Ok(Some(marked.clone())), Sight::Ours(marked.clone())),
+            (Ok(Some(json!({}))), Sight::NotOurs),
+            (Ok(None), Sight::NotOurs),
+            (Err(()), Sight::Unknown),
+        ] {
+            assert_eq!(Sight::of_answer(answer, &key), expected);
+        }
         for (live, asking) in [
             (marked.clone(), Some(ObjectKey::new("edge", "other"))),
             (marked, None),

@@ -222,7 +222,7 @@ async fn a_missing_right_is_named_and_cured_when_it_is_given() {
     let failed = world.phase("app", "Failure").await;
     let reason = failed["status"]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("the agent may not create deployments of group apps"),
+        reason.contains("the deployer may not create deployments of group apps"),
         "{reason}"
     );
     world
@@ -296,7 +296,7 @@ async fn what_was_applied_and_may_not_be_removed_any_more_is_waited_for() {
     let waiting = world.phase("app", "Uninstalling").await;
     let reason = waiting["status"]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("ConfigMap shop/c: missing right: the agent may not get configmaps"),
+        reason.contains("ConfigMap shop/c: missing right: the deployer may not get configmaps"),
         "{reason}"
     );
     world.forbidden.lock().unwrap().clear();

@@ -4,57 +4,83 @@
 //! the child with the credential that the agent published, through the hub's proxy or straight ([`way`]); a new
 //! credential replaces its client at once.
 
+mod hitch;
 pub mod way;
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::deployer::{Deployer, Duty, Metrics, Parts};
-use api::{apps, clusters, kubernetes, names, reasons};
-use distribution::EventKind;
-use distribution::sync::{self, Impasse};
-use kubeio::{Cache, CacheOptions, Change, Changes, ObjectKey};
-use machinery::meta;
+use api::{apps, clusters, kubernetes, names};
+use distribution::sync;
+use kubeio::{Bounds, Cache, CacheOptions, Changes, ObjectKey};
 use runtime::{CancellationToken, Chain};
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::hitch::Hitches;
 use self::way::{Link, Way};
 use crate::shared::Shared;
 
 /// How many Descriptions of one cluster are worked on at once.
 const WORKERS: usize = 2;
+/// How long what is under way may take once a cluster is pushed to no more, or another way.
+const FINISH: Duration = Duration::from_secs(4);
+/// What is read of a child: it may be hostile, and must leave room for the others.
+const BOUNDS: Bounds = Bounds {
+    answer: 16 << 20,
+    whole: 128 << 20,
+    page: 50,
+};
 
 /// Pushes until the token is cancelled, then finishes what is under way.
 pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &CancellationToken) {
     let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
+    let mut namespaces = shared.cache(&kubernetes::NAMESPACES).subscribe();
     let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
+    let hitches = Arc::new(Hitches::new(shared));
     let mut pusher = Pusher {
         shared: Arc::clone(shared),
+        hitches: Arc::clone(&hitches),
         metrics: metrics.clone(),
         pushed: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return pusher.stop().await,
-            change = members.next() => pusher.follow(&change),
-            change = descriptions.next() => {
-                if let Some(new) = &change.new
-                    && change.old.as_ref().is_none_or(|old| old["spec"] != new["spec"])
-                {
-                    warn(shared, new);
+    let follow = async {
+        loop {
+            tokio::select! {
+                biased;
+                change = members.next() => {
+                    let applies = |cluster| Option::map(cluster, sync::deployer_of);
+                    if applies(change.old.as_deref()) != applies(change.new.as_deref()) {
+                        hitches.look_at_all(&change.key.namespace);
+                    }
+                    pusher.follow(&change.key);
                 }
+                change = namespaces.next() => {
+                    for cluster in shared.cache(&clusters::MANAGED_CLUSTERS).list_namespace(&change.key.name) {
+                        pusher.follow(&ObjectKey::of(&cluster));
+                    }
+                }
+                change = descriptions.next() => hitches.look_at(change.key),
             }
         }
+    };
+    tokio::select! {
+        biased;
+        () = hitches.serve(stop) => {}
+        () = follow => {}
     }
+    pusher.stop().await;
 }
 
 /// All that are pushed to.
 struct Pusher {
     shared: Arc<Shared>,
+    hitches: Arc<Hitches>,
     metrics: Metrics,
     /// By ManagedCluster.
     pushed: BTreeMap<ObjectKey, Pushed>,
@@ -70,31 +96,31 @@ struct Pushed {
 }
 
 impl Pusher {
-    /// Starts or stops pushing to a cluster, or starts it anew when the way to it is another; tells where nobody applies.
-    fn follow(&mut self, change: &Change) {
-        let cluster = change.new.as_deref();
-        if impasse(change.old.as_deref()) != impasse(cluster) {
-            let descriptions = self.shared.cache(&apps::DESCRIPTIONS);
-            for description in descriptions.list_namespace(&change.key.namespace) {
-                warn(&self.shared, &description);
-            }
-        }
-        let wanted = cluster
+    /// Starts or stops pushing to a cluster, or starts it anew when the way to it is another.
+    fn follow(&mut self, key: &ObjectKey) {
+        let ObjectKey { namespace, name } = key;
+        let cluster = self.shared.cache(&clusters::MANAGED_CLUSTERS).get_key(key);
+        let home = self.shared.cache(&kubernetes::NAMESPACES).get(None, namespace);
+        let link = cluster
             .filter(|cluster| sync::deployer_of(cluster) == sync::Deployer::Parent)
-            .map(Link::of);
-        if self.pushed.get(&change.key).map(|pushed| &pushed.link) == wanted.as_ref() {
+            .map(|cluster| Link::of(&cluster, home.as_deref()));
+        let lack = link.as_ref().and_then(|link| link.as_ref().err());
+        if let Some(lack) = lack {
+            self.hitches.set(namespace, Some(lack.to_string()));
+        }
+        let wanted = link.and_then(Result::ok);
+        if self.pushed.get(key).map(|pushed| &pushed.link) == wanted.as_ref() {
             return;
         }
         // What is under way there ends by itself.
-        let earlier = self.pushed.remove(&change.key);
+        let earlier = self.pushed.remove(key);
         if let Some(earlier) = &earlier {
             earlier.stop.cancel();
         }
-        let ObjectKey { namespace, name } = &change.key;
         tracing::info!(%namespace, %name, way = ?wanted, "the parent applies, or applies no more");
         if let Some(link) = wanted {
             let pushed = self.start(namespace.clone(), link, earlier);
-            self.pushed.insert(change.key.clone(), pushed);
+            self.pushed.insert(key.clone(), pushed);
         }
     }
 
@@ -107,12 +133,13 @@ impl Pusher {
             over: over.clone(),
         };
         let (shared, metrics) = (Arc::clone(&self.shared), self.metrics.clone());
+        let hitches = Arc::clone(&self.hitches);
         self.tasks.spawn(async move {
             let _over = over.drop_guard();
             if let Some(earlier) = earlier {
                 earlier.over.cancelled().await;
             }
-            push(&shared, &metrics, &namespace, &link, &stop).await;
+            push(&shared, &hitches, &metrics, &namespace, &link, &stop).await;
         });
         pushed
     }
@@ -126,7 +153,14 @@ impl Pusher {
 }
 
 /// Applies the Descriptions of one namespace into its child until `stop`.
-async fn push(shared: &Shared, metrics: &Metrics, namespace: &str, link: &Link, stop: &CancellationToken) {
+async fn push(
+    shared: &Shared,
+    hitches: &Hitches,
+    metrics: &Metrics,
+    namespace: &str,
+    link: &Link,
+    stop: &CancellationToken,
+) {
     let options = CacheOptions {
         field_selector: format!("metadata.name={}", names::CHILD_DEPLOYER_SECRET),
         ..CacheOptions::namespace(namespace)
@@ -137,7 +171,7 @@ async fn push(shared: &Shared, metrics: &Metrics, namespace: &str, link: &Link, 
         let (way, child) = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            reached = reach(shared, namespace, link, &published, &mut changes) => reached,
+            reached = reach(shared, hitches, namespace, link, &published, &mut changes) => reached,
         };
         let deployer = Deployer::new(Parts {
             parent: shared.client.clone(),
@@ -151,7 +185,7 @@ async fn push(shared: &Shared, metrics: &Metrics, namespace: &str, link: &Link, 
             env: shared.env.clone(),
         });
         let over = stop.child_token();
-        let mut running = std::pin::pin!(deployer.run(over.clone()));
+        let mut running = pin!(until(&over, namespace, deployer.run(over.clone())));
         let other_way = async {
             while find(link, &published) == Ok(way.clone()) {
                 changes.next().await;
@@ -168,6 +202,22 @@ async fn push(shared: &Shared, metrics: &Metrics, namespace: &str, link: &Link, 
     }
 }
 
+/// Gives what runs until a token is cancelled a while to finish what is under way. A child that hangs holds up nobody.
+async fn until(over: &CancellationToken, namespace: &str, running: impl Future<Output = ()>) {
+    let mut running = pin!(running);
+    tokio::select! {
+        biased;
+        () = &mut running => return,
+        () = over.cancelled() => {}
+    }
+    if tokio::time::timeout(FINISH, running).await.is_err() {
+        tracing::warn!(
+            namespace,
+            "a description was left in the middle; whoever applies next takes it up"
+        );
+    }
+}
+
 fn find(link: &Link, published: &Cache) -> Result<Way, way::Lack> {
     Way::of(link, published.list().first().map(|secret| &**secret))
 }
@@ -175,6 +225,7 @@ fn find(link: &Link, published: &Cache) -> Result<Way, way::Lack> {
 /// Waits for a credential with which the child can be reached.
 async fn reach(
     shared: &Shared,
+    hitches: &Hitches,
     namespace: &str,
     link: &Link,
     published: &Cache,
@@ -182,45 +233,23 @@ async fn reach(
 ) -> (Way, kubeio::Client) {
     published.ready().await;
     loop {
-        match find(link, published) {
+        let lack = match find(link, published) {
             Ok(way) => match way.client(&shared.client) {
                 Ok(client) => {
-                    let client = client.with_user_agent(names::CONTROLLERS);
+                    hitches.set(namespace, None);
+                    let client = client.with_user_agent(names::CONTROLLERS).bounded(BOUNDS);
                     let client = match link.rate {
                         Some(rate) => client.limited(rate),
                         None => client,
                     };
                     return (way, client);
                 }
-                Err(error) => {
-                    tracing::warn!(namespace, error = %Chain(&error), "the child's credential is not usable");
-                }
+                Err(error) => format!("what its agent has published is not usable: {}", Chain(&error)),
             },
-            Err(lack) => tracing::warn!(namespace, error = %lack, "the child cannot be pushed to"),
-        }
+            Err(lack) => lack.to_string(),
+        };
+        tracing::warn!(namespace, error = %lack, "the child cannot be pushed to");
+        hitches.set(namespace, Some(lack));
         changes.next().await;
-    }
-}
-
-fn impasse(cluster: Option<&Value>) -> Option<Impasse> {
-    match sync::deployer_of(cluster?) {
-        sync::Deployer::Nobody(impasse) => Some(impasse),
-        sync::Deployer::Agent | sync::Deployer::Parent => None,
-    }
-}
-
-/// Tells on a Description that nobody applies it, if that is so.
-fn warn(shared: &Shared, description: &Value) {
-    let members = shared
-        .cache(&clusters::MANAGED_CLUSTERS)
-        .list_namespace(meta::namespace(description));
-    if let Some(impasse) = impasse(members.first().map(|cluster| &**cluster)) {
-        let note = impasse.to_string();
-        shared.tell(
-            description,
-            EventKind::Warning,
-            reasons::UNSUCCESSFULLY_DEPLOYED,
-            &note,
-        );
     }
 }

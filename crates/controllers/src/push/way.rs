@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use api::{names, proxies, secret};
+use api::{clusters, names, proxies, secret};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubeio::{Client, Connection, Rate, Trust};
 use serde_json::Value;
@@ -25,16 +25,18 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link to a ManagedCluster.
-    pub fn of(cluster: &Value) -> Self {
-        Self {
-            cluster_id: cluster["spec"]["clusterId"]
-                .as_str()
-                .unwrap_or_default()
+    /// The link to a ManagedCluster, given the namespace that it is in.
+    ///
+    /// # Errors
+    /// It has not the id that its namespace was made for.
+    pub fn of(cluster: &Value, namespace: Option<&Value>) -> Result<Self, Lack> {
+        Ok(Self {
+            cluster_id: clusters::trusted_id(cluster, namespace)
+                .ok_or(Lack::Identity)?
                 .to_owned(),
             use_socket: cluster["status"]["useSocket"] == true,
             rate: rate(&cluster["status"]),
-        }
+        })
     }
 }
 
@@ -82,6 +84,11 @@ impl fmt::Debug for Way {
 /// What a way lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Lack {
+    /// An identity that can be trusted.
+    #[error(
+        "its spec.clusterId is not what its namespace was made for (the label \"clusters.clusternet.io/cluster-id\")"
+    )]
+    Identity,
     /// The Secret.
     #[error("its agent has not published a credential (secret \"child-cluster-deployer\")")]
     Secret,
@@ -156,6 +163,14 @@ mod tests {
 
     use super::*;
 
+    fn link(mut cluster: Value) -> Link {
+        cluster["spec"]["clusterId"] = json!("id");
+        let namespace = json!({"metadata": {"labels": {api::labels::CLUSTER_ID: "id"}}});
+        let of_another = json!({"metadata": {"labels": {api::labels::CLUSTER_ID: "other"}}});
+        assert_eq!(Link::of(&cluster, Some(&of_another)), Err(Lack::Identity));
+        Link::of(&cluster, Some(&namespace)).unwrap()
+    }
+
     #[test]
     fn the_agent_says_how_many_requests_it_allows() {
         for (status, expected) in [
@@ -170,7 +185,7 @@ mod tests {
             (json!({"kubeQPS": -1}), None),
             (json!({}), None),
         ] {
-            let link = Link::of(&json!({"status": status}));
+            let link = link(json!({"status": status}));
             let rate = link.rate.map(|rate| (rate.per_second, rate.burst));
             assert_eq!(rate, expected, "{status}");
         }
@@ -196,9 +211,9 @@ mod tests {
             (false, without("token"), "Err(Token)"),
             (false, None, "Err(Secret)"),
         ] {
-            let cluster = json!({"spec": {"clusterId": "id"}, "status": {"useSocket": use_socket}});
-            let way = Way::of(&Link::of(&cluster), published.as_ref());
-            assert_eq!(format!("{way:?}"), expected, "{cluster} {published:?}");
+            let link = link(json!({"status": {"useSocket": use_socket}}));
+            let way = Way::of(&link, published.as_ref());
+            assert_eq!(format!("{way:?}"), expected, "{use_socket} {published:?}");
         }
     }
 }
