@@ -18,6 +18,13 @@ use crate::shared::Shared;
 
 /// Reason of the events about a request that does not come forward.
 const FAILED_APPROVING: &str = "FailedApproving";
+/// Reason of the events about an approved request whose cluster gets no new credential.
+const NO_CREDENTIAL: &str = "NoCredential";
+/// What is told of a token that does not come.
+const NO_TOKEN: &str =
+    "its ServiceAccount's token Secret is not filled: does the parent's token controller run?";
+/// After so many looks for a token, each after twice the time, people hear of it.
+const LOOKS: u32 = 6;
 /// One registration takes a handful of passes; more would be a loop.
 const MOST_PASSES: usize = 16;
 
@@ -47,11 +54,11 @@ async fn answer_requests(shared: &Shared, workers: usize, stop: &CancellationTok
     tokio::select! {
         biased;
         () = route => {}
-        () = queue.serve(workers, stop, |key| work(shared, key)) => {}
+        () = queue.serve(workers, stop, |key| work(shared, &queue, key)) => {}
     }
 }
 
-async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
+async fn work(shared: &Shared, queue: &Queue<ObjectKey>, key: ObjectKey) -> Outcome {
     let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
         return Outcome::Done;
     };
@@ -59,7 +66,13 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
         return Outcome::Done;
     }
     match settle(shared, &request, plan::plan).await {
-        Ok(Next::Again(delay)) => Outcome::After(delay),
+        // A token comes soon, or not before somebody does something about it.
+        Ok(Next::Again(_)) => {
+            if queue.failures(&key) == LOOKS {
+                surface(shared, &request, NO_TOKEN).await;
+            }
+            Outcome::Retry
+        }
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Blocked(why)) => {
             surface(shared, &request, &why).await;
@@ -81,15 +94,22 @@ async fn settle(
     request: &Value,
     plan: fn(&plan::View) -> distribution::Plan,
 ) -> Result<Next, Error> {
+    let key = ObjectKey::of(request);
     for _ in 0..MOST_PASSES {
-        let plan = plan(&snapshot(shared, request).await?);
+        // As it is after what was written already.
+        let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
+            return Ok(Next::Done);
+        };
+        let plan = plan(&snapshot(shared, &request).await?);
         let (writes, next) = (plan.writes(), plan.next.clone());
         shared.carry_out(plan).await?;
         if !writes || next != Next::Done {
             return Ok(next);
         }
     }
-    Ok(Next::Again(Duration::from_secs(1)))
+    Ok(Next::Blocked(
+        "somebody else undoes what is done about it".to_owned(),
+    ))
 }
 
 /// Tells whoever looks at the request why it waits; the result stays open.

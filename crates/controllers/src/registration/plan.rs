@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::rights;
 use crate::lifecycle::leave;
 
-/// How soon to look again for the token.
+/// How soon to look again for the token, the first time.
 const TOKEN_POLL: Duration = Duration::from_millis(100);
 /// The schema's limit for a ManagedCluster's name in statuses.
 const CLUSTER_NAME_LIMIT: usize = 63;
@@ -104,18 +104,10 @@ pub fn plan(view: &View) -> Plan {
     if view.cluster.is_none() {
         plan.push(create(&clusters::MANAGED_CLUSTERS, new_cluster(view, namespace)));
     }
-    let Some(account) = &view.service_account else {
-        plan.push(create(
-            &kubernetes::SERVICE_ACCOUNTS,
-            new_account(request, namespace),
-        ));
-        return plan;
-    };
-    grant(view, id, namespace, account, &mut plan);
-    match &view.token {
-        None => plan.push(create(&kubernetes::SECRETS, new_token(request, account))),
-        Some(_) if plan.writes() => {}
-        Some(secret) => approve(view, secret, &mut plan),
+    if let Some(secret) = furnish(view, id, namespace, &mut plan)
+        && !plan.writes()
+    {
+        approve(view, secret, &mut plan);
     }
     plan
 }
@@ -132,19 +124,43 @@ pub fn keep_up(view: &View) -> Plan {
     let (Some(namespace), Some(_)) = (&view.namespace, &view.cluster) else {
         return plan;
     };
+    if let Some(secret) = furnish(view, id, namespace, &mut plan) {
+        hand_out(request, secret, &mut plan);
+    }
+    plan
+}
+
+/// What a cluster works with on the parent: its account, its rights, its credential. Gives the last once it is there.
+fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> Option<&'a Value> {
+    let request = &view.request;
     let Some(account) = &view.service_account else {
         plan.push(create(
             &kubernetes::SERVICE_ACCOUNTS,
             new_account(request, namespace),
         ));
-        return plan;
+        return None;
     };
-    grant(view, id, namespace, account, &mut plan);
-    match &view.token {
-        None => plan.push(create(&kubernetes::SECRETS, new_token(request, account))),
-        Some(secret) => hand_out(request, secret, &mut plan),
+    grant(view, id, namespace, account, plan);
+    let Some(token) = &view.token else {
+        plan.push(create(&kubernetes::SECRETS, new_token(request, account)));
+        return None;
+    };
+    if is_token_of(token, account) {
+        return Some(token);
     }
-    plan
+    // The child may write Secrets. One of another kind in the token's place is never filled, and makes room for it.
+    if meta::is_deleting(token) {
+        plan.next = Next::Again(TOKEN_POLL);
+    } else {
+        plan.push(Action::delete(&kubernetes::SECRETS, token));
+    }
+    None
+}
+
+/// Whether a Secret is one that the parent fills with the token of an account.
+fn is_token_of(secret: &Value, account: &Value) -> bool {
+    secret["type"] == TOKEN_TYPE
+        && meta::annotation(secret, annotations::SERVICE_ACCOUNT_NAME) == Some(meta::name(account))
 }
 
 /// Puts a credential into the answer that has another.
@@ -372,7 +388,11 @@ mod tests {
                 Action::Patch { resource, patch, .. } => {
                     machinery::patch::merge_patch(slot(view, resource).as_mut().unwrap(), patch);
                 }
-                Action::Delete { .. } | Action::Event { .. } => panic!("nothing is taken away"),
+                Action::Delete { resource, .. } => {
+                    assert_eq!(*resource, kubernetes::SECRETS, "nothing else is taken away");
+                    view.token = None;
+                }
+                Action::Event { .. } => panic!("nothing is told"),
             }
         }
     }
@@ -416,7 +436,18 @@ mod tests {
     fn an_approved_cluster_gets_back_what_it_lost() {
         let whole = approved();
         assert_eq!(keep_up(&whole), Plan::default());
-        let losses: [Case; 9] = [
+        let losses: [Case; 11] = [
+            ("another Secret in place of the token", |it| {
+                let name = it.token.as_ref().unwrap()["metadata"]["name"].clone();
+                it.token = Some(
+                    json!({"type": "Opaque", "metadata": {"name": name}, "data": credential_of("bWluZQ==")}),
+                );
+            }),
+            ("the token of another account", |it| {
+                let token = it.token.as_mut().unwrap();
+                meta::set_annotation(token, annotations::SERVICE_ACCOUNT_NAME, "default");
+                token["data"] = credential_of("b3RoZXI=");
+            }),
             ("other rules", |it| it.role.as_mut().unwrap()["rules"] = json!([])),
             ("other cluster rules", |it| {
                 it.cluster_role.as_mut().unwrap()["rules"] = json!([]);
@@ -447,6 +478,14 @@ mod tests {
             assert_eq!(view.cluster_role_binding, whole.cluster_role_binding, "{what}");
             assert_eq!(view.request["status"]["result"], "Approved", "{what}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_will_not_go_is_waited_for() {
+        let mut view = approved();
+        view.token = Some(json!({"type": "Opaque", "metadata": {"deletionTimestamp": "x"}}));
+        let plan = keep_up(&view);
+        assert_eq!((plan.writes(), plan.next), (false, Next::Again(TOKEN_POLL)));
     }
 
     #[test]

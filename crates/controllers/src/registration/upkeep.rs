@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{clusters, kubernetes, labels, names};
-use distribution::Next;
+use distribution::{EventKind, Next};
 use kubeio::{Cache, CacheOptions, Change, ObjectKey, Outcome, Queue, QueueOptions};
 use machinery::{ApiResource, meta};
 use runtime::{CancellationToken, Chain};
 use serde_json::{Value, json};
 
-use super::{plan, rights, settle};
+use super::{LOOKS, NO_CREDENTIAL, NO_TOKEN, plan, rights, settle};
 use crate::shared::Shared;
 
 /// The field of a projected object that says whether it is as it is to be.
@@ -38,7 +38,7 @@ pub(super) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
     tokio::select! {
         biased;
         () = granted.route(shared, &queue) => {}
-        () = queue.serve(workers, stop, |key| work(shared, &granted, key)) => {}
+        () = queue.serve(workers, stop, |key| work(shared, &granted, &queue, key)) => {}
     }
 }
 
@@ -152,7 +152,7 @@ fn request_of(change: &Change) -> ObjectKey {
     ObjectKey::new("", names::for_cluster(id))
 }
 
-async fn work(shared: &Shared, granted: &Granted, key: ObjectKey) -> Outcome {
+async fn work(shared: &Shared, granted: &Granted, queue: &Queue<ObjectKey>, key: ObjectKey) -> Outcome {
     let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
         return Outcome::Done;
     };
@@ -160,8 +160,17 @@ async fn work(shared: &Shared, granted: &Granted, key: ObjectKey) -> Outcome {
         return Outcome::Done;
     }
     match settle(shared, &request, plan::keep_up).await {
-        Ok(Next::Again(delay)) => Outcome::After(delay),
-        Ok(Next::Done | Next::Blocked(_)) => Outcome::Done,
+        Ok(Next::Again(_)) => {
+            if queue.failures(&key) == LOOKS {
+                shared.tell(&request, EventKind::Warning, NO_CREDENTIAL, NO_TOKEN);
+            }
+            Outcome::Retry
+        }
+        Ok(Next::Done) => Outcome::Done,
+        Ok(Next::Blocked(why)) => {
+            tracing::warn!(name = %key.name, why, "an approved cluster lacks rights or a credential");
+            Outcome::Retry
+        }
         Err(error) if error.is_conflict() => Outcome::Retry,
         Err(error) => {
             tracing::warn!(name = %key.name, error = %Chain(&error), "an approved cluster lacks rights or a credential");

@@ -1,7 +1,7 @@
 //! A server on a simulated disk, the controllers, and everybody else played by hand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use api::{apps, clusters, finalizers, kubernetes, labels};
@@ -35,6 +35,8 @@ impl Clock for Wall {
 pub(crate) struct Fleet {
     pub(crate) client: Client,
     pub(crate) env: Arc<Wall>,
+    /// Whether somebody fills token Secrets.
+    pub(crate) fills_tokens: Arc<AtomicBool>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -75,6 +77,7 @@ impl Fleet {
         let mut fleet = Self {
             client,
             env: wall,
+            fills_tokens: Arc::new(AtomicBool::new(true)),
             stop: CancellationToken::new(),
             tasks: Vec::new(),
         };
@@ -91,7 +94,7 @@ impl Fleet {
         };
         let (client, stop) = (self.client.clone(), self.stop.clone());
         let run = controllers::run(controllers::Config::default(), client, env, stop);
-        let tokens = fill_tokens(self.client.clone(), self.stop.clone());
+        let tokens = fill_tokens(self.client.clone(), self.fills_tokens.clone(), self.stop.clone());
         let controllers = async move { run.await.unwrap() };
         self.tasks = vec![tokio::spawn(controllers), tokio::spawn(tokens)];
     }
@@ -386,8 +389,12 @@ impl Fleet {
 }
 
 /// What a token controller does.
-async fn fill_tokens(client: Client, stop: CancellationToken) {
+async fn fill_tokens(client: Client, on: Arc<AtomicBool>, stop: CancellationToken) {
     while !stop.is_cancelled() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if !on.load(Ordering::SeqCst) {
+            continue;
+        }
         let secrets = client
             .list(&kubernetes::SECRETS, None, &ListOptions::default())
             .await
@@ -410,7 +417,6 @@ async fn fill_tokens(client: Client, stop: CancellationToken) {
                     .unwrap();
             }
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -5,6 +5,9 @@
 mod harness;
 mod policies;
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use api::{apps, clusters, kubernetes, labels};
 use serde_json::json;
 
@@ -84,6 +87,54 @@ async fn rights_that_drift_come_back_and_a_new_credential_is_handed_out() {
             it["status"]["token"] == "bmV3"
         })
         .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_in_the_tokens_place_makes_room_for_it() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    let account = fleet.await_one(&kubernetes::SERVICE_ACCOUNTS, &home).await;
+    let name = account["metadata"]["name"].as_str().unwrap();
+    let secrets = &kubernetes::SECRETS;
+    fleet.stop().await;
+    fleet.delete(secrets, Some(&home), name).await;
+    let other =
+        json!({"type": "Opaque", "metadata": {"name": name, "labels": account["metadata"]["labels"]}});
+    fleet.create(secrets, Some(&home), &other).await;
+    fleet.run();
+    fleet
+        .await_object(secrets, Some(&home), name, |it| {
+            it["type"] == "kubernetes.io/service-account-token" && it["data"]["token"] == harness::TOKEN
+        })
+        .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_does_not_come_is_told_once() {
+    let mut fleet = Fleet::start().await;
+    fleet.fills_tokens.store(false, Ordering::SeqCst);
+    let name = format!("clusternet-{}", fleet.request("edge-7").await);
+    let (requests, kind) = (&clusters::REGISTRATION_REQUESTS, "ClusterRegistrationRequest");
+    let about = |it: &serde_json::Value| it["status"]["errorMessage"].as_str().map(str::to_owned);
+    let waiting = fleet
+        .await_object(requests, None, &name, |it| about(it).is_some())
+        .await;
+    assert!(about(&waiting).unwrap().contains("token controller"), "{waiting}");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(fleet.await_events(kind, &name, "FailedApproving").await.len(), 1);
+    fleet.fills_tokens.store(true, Ordering::SeqCst);
+    let approved = |it: &serde_json::Value| it["status"]["result"] == "Approved";
+    let answered = fleet.await_object(requests, None, &name, approved).await;
+    assert_eq!(about(&answered), None);
+
+    let home = answered["status"]["dedicatedNamespace"].as_str().unwrap();
+    let account = fleet.await_one(&kubernetes::SERVICE_ACCOUNTS, home).await;
+    let account = account["metadata"]["name"].as_str().unwrap();
+    fleet.fills_tokens.store(false, Ordering::SeqCst);
+    fleet.delete(&kubernetes::SECRETS, Some(home), account).await;
+    assert_eq!(fleet.await_events(kind, &name, "NoCredential").await.len(), 1);
     fleet.stop().await;
 }
 
@@ -249,6 +300,45 @@ async fn takes_a_deleted_cluster_out_of_the_fleet() {
         .await
         .unwrap();
     assert!(namespace.is_none_or(|it| it["metadata"]["deletionTimestamp"].is_string()));
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_takes_no_other_along() {
+    let mut fleet = Fleet::start().await;
+    let (home, other) = (fleet.join("edge-7").await, fleet.join("edge-8").await);
+    let managed = &clusters::MANAGED_CLUSTERS;
+    let id = |cluster: &serde_json::Value| cluster["spec"]["clusterId"].as_str().unwrap().to_owned();
+    let own = id(&fleet.get(managed, Some(&home), "edge-7").await);
+    let theirs = id(&fleet.get(managed, Some(&other), "edge-8").await);
+
+    let posing = json!({"spec": {"clusterId": theirs}});
+    let patched = fleet
+        .client
+        .patch(
+            managed,
+            Some(&home),
+            "edge-7",
+            None,
+            kubeio::Patch::Merge,
+            &posing,
+        )
+        .await;
+    assert!(patched.unwrap_err().is_invalid(), "who it is stays");
+    let posing = json!({"metadata": {"labels": {labels::CLUSTER_ID: theirs}}});
+    fleet.change(managed, &home, "edge-7", None, &posing).await;
+    fleet.delete(managed, Some(&home), "edge-7").await;
+    fleet.await_gone(managed, Some(&home), "edge-7").await;
+    for resource in [
+        &kubernetes::CLUSTER_ROLES,
+        &kubernetes::CLUSTER_ROLE_BINDINGS,
+        &clusters::REGISTRATION_REQUESTS,
+    ] {
+        fleet
+            .await_gone(resource, None, &format!("clusternet-{own}"))
+            .await;
+        fleet.get(resource, None, &format!("clusternet-{theirs}")).await;
+    }
     fleet.stop().await;
 }
 
