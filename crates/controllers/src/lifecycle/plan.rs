@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{clusters, reasons};
 use distribution::{Action, Next, Plan};
 use jiff::Timestamp;
-use machinery::meta;
+use machinery::{conditions, meta};
 use serde_json::{Value, json};
 
 use super::init::{Beginning, Init, beginning};
@@ -103,8 +103,15 @@ fn conditions(cluster: &Value, verdict: &Verdict, beginning: &Beginning, now: Ti
         .as_array()
         .cloned()
         .unwrap_or_default();
+    let mut say = |kind: &str, status: &str, reason: &str, message: &str| {
+        let new = json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": conditions::time(now),
+        });
+        conditions = conditions::merge(&conditions, new);
+    };
     if let Verdict::Silent { reason, message } = verdict {
-        set(&mut conditions, reasons::READY, "Unknown", reason, message, now);
+        say(reasons::READY, "Unknown", reason, message);
     }
     let (status, reason, message) = match beginning {
         Beginning::Disabled => (
@@ -116,40 +123,8 @@ fn conditions(cluster: &Value, verdict: &Verdict, beginning: &Beginning, now: Ti
         Beginning::Done { .. } => ("True", reasons::CLUSTER_INIT_DONE, "the init workload is there"),
         Beginning::Begun => return conditions,
     };
-    set(
-        &mut conditions,
-        reasons::CLUSTER_INIT,
-        status,
-        reason,
-        message,
-        now,
-    );
+    say(reasons::CLUSTER_INIT, status, reason, message);
     conditions
-}
-
-fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
-    let wanted = json!({
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": format!("{now:.0}"),
-    });
-    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
-        None => conditions.push(wanted),
-        Some(have) => {
-            let said = |field: &str| have[field] == wanted[field];
-            if said("status") && said("reason") && said("message") {
-                return;
-            }
-            let since = if said("status") {
-                have["lastTransitionTime"].clone()
-            } else {
-                Value::Null
-            };
-            *have = wanted;
-            if !since.is_null() {
-                have["lastTransitionTime"] = since;
-            }
-        }
-    }
 }
 
 fn status_patch(cluster: &Value, verdict: &Verdict, conditions: &[Value]) -> Option<Value> {
