@@ -131,12 +131,12 @@ pub async fn serve(
             let listener = TcpListener::bind(address)
                 .await
                 .map_err(|source| Error::Peers { address, source })?;
-            let roll = Roll::start(
-                client.clone(),
-                peers.advertise.clone(),
-                address.port(),
-                env.clone(),
-            );
+            // Port 0 is whichever was free.
+            let port = listener
+                .local_addr()
+                .map_err(|source| Error::Peers { address, source })?
+                .port();
+            let roll = Roll::start(client.clone(), peers.advertise.clone(), port, env.clone());
             let roll = Arc::new(roll);
             let known = Arc::clone(&roll);
             hub.ask_peers(Peers::new(
@@ -543,6 +543,65 @@ mod tests {
             ("jane", "1", vec!["a".to_owned()])
         );
         assert_eq!(read.extra["k"], ["v"]);
+    }
+
+    #[tokio::test]
+    async fn only_hubs_of_one_authority_talk_to_each_other() {
+        let env = Env::system();
+        let ours = Authority::create(HUB, env.now(), &env).unwrap();
+        let theirs = Authority::create(HUB, env.now(), &env).unwrap();
+        let names = service_names(Vec::new());
+        let certificate = ServingCertificate::new(&issue(&ours, &names, &env).unwrap()).unwrap();
+        let listener = TcpListener::bind("localhost:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let hub = Hub::new(
+            Client::from_service(tower::service_fn(|_| {
+                std::future::pending::<Result<http::Response<String>, std::convert::Infallible>>()
+            })),
+            env.clone(),
+            Config::default(),
+            CancellationToken::new(),
+        );
+        tokio::spawn(listen::serve(
+            listener,
+            for_peers(&ours, certificate).unwrap(),
+            Arc::new(Door(hub.registry().clone())),
+            listen::Limits::default(),
+            CancellationToken::new(),
+        ));
+        let ask = async |config: ClientConfig| {
+            // With TLS 1.3 a client learns that it is refused when it reads.
+            let connector = TlsConnector::new(Arc::new(config));
+            let stream = connector.connect("localhost", port, true).await?;
+            let stream = hyper_util::rt::TokioIo::new(stream);
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
+                .await
+                .map_err(io::Error::other)?;
+            tokio::spawn(connection);
+            let request = http::Request::get("/connect")
+                .header("host", "localhost")
+                .body(String::new());
+            let response = sender
+                .send_request(request.unwrap())
+                .await
+                .map_err(io::Error::other)?;
+            Ok::<_, io::Error>(response.status())
+        };
+        let shown = |authority: &Authority| {
+            let lifetime = SignedDuration::from_hours(1);
+            let identity = authority.issue_client(HUB, &[], lifetime, &env).unwrap();
+            pki::client_config(ours.certificate_pem(), Some(&identity)).unwrap()
+        };
+        let peer = ToPeers::new(&ours, env.clone()).unwrap().config().unwrap();
+        assert_eq!(
+            ask(peer).await.unwrap(),
+            http::StatusCode::BAD_REQUEST,
+            "it came to the door"
+        );
+        assert!(ask(shown(&theirs)).await.is_err(), "of another authority");
+        let bare = pki::client_config(ours.certificate_pem(), None).unwrap();
+        assert!(ask(bare).await.is_err(), "without a certificate");
+        assert!(ask(shown(&ours)).await.is_ok(), "the refused have done no harm");
     }
 
     #[test]

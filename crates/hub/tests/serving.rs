@@ -71,6 +71,38 @@ async fn get(address: std::net::SocketAddr, ca: &str, token: &str, path: &str) -
 }
 
 #[tokio::test]
+async fn a_hub_tells_the_others_the_port_that_it_got() {
+    let parent = Parent::new();
+    let shutdown = CancellationToken::new();
+    let peers = hub::PeerConfig {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        advertise: "localhost".to_owned(),
+    };
+    let config = ServeConfig {
+        peers: Some(peers),
+        ..ServeConfig::default()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let (client, end) = (parent.client(), shutdown.clone());
+    let serving = tokio::spawn(serve(config, client, listener, Env::system(), end));
+    let holder = loop {
+        let leases = parent.all("leases");
+        if let Some(holder) = leases
+            .first()
+            .and_then(|lease| lease["spec"]["holderIdentity"].as_str())
+        {
+            break hub::peers::PeerAddress::parse(holder).expect("where the hub is");
+        }
+        tokio::task::yield_now().await;
+    };
+    TcpStream::connect(("127.0.0.1", holder.port))
+        .await
+        .expect("it listens there");
+    shutdown.cancel();
+    serving.await.expect("no panic").expect("a good configuration");
+}
+
+#[tokio::test]
 async fn a_parent_can_verify_the_hub_and_decides_about_its_callers() {
     let parent = Parent::new();
     for name in ["v1alpha1.shadow", "v1alpha1.proxies.clusternet.io"] {

@@ -32,8 +32,8 @@ type Table = BTreeMap<String, Mirror>;
 /// Custom kinds whose definitions are kept; they are read again when they are asked for.
 const MAX_KINDS: usize = 256;
 
-/// Custom kinds by their definition's name, with its resource version.
-type Kinds = BTreeMap<String, (String, Kind)>;
+/// Custom kinds by their definition's name and their version, with the definition's resource version.
+type Kinds = BTreeMap<(String, String), (String, Kind)>;
 
 /// The kinds that are shown, by plural.
 pub(crate) struct Mirrors {
@@ -131,7 +131,8 @@ impl Mirrors {
         }
         let name = format!("{}.{}", resource.plural, resource.group);
         let newest = self.definitions.get(None, &name);
-        if let Some((version, kind)) = self.kinds().get(&name)
+        let key = (name.clone(), resource.version.to_string());
+        if let Some((version, kind)) = self.kinds().get(&key)
             && newest
                 .as_ref()
                 .is_some_and(|newest| meta::resource_version(newest) == version)
@@ -156,10 +157,7 @@ impl Mirrors {
         if kinds.len() >= MAX_KINDS {
             kinds.clear();
         }
-        kinds.insert(
-            name,
-            (meta::resource_version(definition).to_owned(), kind.clone()),
-        );
+        kinds.insert(key, (meta::resource_version(definition).to_owned(), kind.clone()));
         kind
     }
 
@@ -313,6 +311,47 @@ mod tests {
         let list = discovery(&selected.table);
         assert_eq!(list["resources"][1]["name"], "deployments/scale");
         assert!(list["resources"][0].get("shortNames").is_none());
+    }
+
+    #[tokio::test]
+    async fn each_version_of_a_custom_kind_has_its_own_columns() {
+        let versions = ["v1", "v2"].map(|version| {
+            let column = json!({"name": format!("Of {version}"), "type": "string", "jsonPath": ".x"});
+            json!({"name": version, "served": true, "storage": version == "v1", "additionalPrinterColumns": [column]})
+        });
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.io", "resourceVersion": "1"},
+            "spec": {
+                "group": "example.io", "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": versions,
+            },
+            "status": {"conditions": [{"type": "Established", "status": "True"}]},
+        });
+        type Request = http::Request<http_body_util::Full<bytes::Bytes>>;
+        let client = Client::from_service(tower::service_fn(move |request: Request| {
+            let path = request.uri().path().to_owned();
+            let answer = if path.ends_with("/widgets.example.io") {
+                definition.clone()
+            } else if path.ends_with("/customresourcedefinitions") {
+                json!({"metadata": {"resourceVersion": "1"}, "items": [definition.clone()]})
+            } else {
+                json!({})
+            };
+            let body = http_body_util::Full::new(bytes::Bytes::from(answer.to_string()));
+            std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+        }));
+        let mirrors = Mirrors::start(client, CancellationToken::new());
+        mirrors.definitions.ready().await;
+        for version in ["v1", "v2", "v1"] {
+            let mirror = Mirror {
+                resource: ApiResource::namespaced("example.io", version, "widgets", "Widget"),
+                has_scale: false,
+            };
+            let kind = format!("{:?}", mirrors.kind(&mirror).await);
+            assert!(kind.contains(&format!("Of {version}")), "{version}: {kind}");
+        }
     }
 
     #[test]

@@ -49,6 +49,14 @@ impl Parent {
             .cloned()
     }
 
+    pub(crate) fn all(&self, plural: &str) -> Vec<Value> {
+        let objects = self.objects.lock().expect("no panic");
+        let of_kind = objects
+            .iter()
+            .filter(|(key, _)| key.starts_with(&format!("{plural}/")));
+        of_kind.map(|(_, object)| object.clone()).collect()
+    }
+
     pub(crate) fn client(&self) -> Client {
         let parent = self.clone();
         Client::from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
@@ -105,8 +113,9 @@ impl Parent {
                 (StatusCode::CREATED, body)
             }
             "patch" => {
-                let object = objects.get_mut(&format!("{prefix}{}/{}", info.namespace, info.name));
-                let object = object.expect("only what exists is patched");
+                // Only what is applied need not be there.
+                let key = format!("{prefix}{}/{}", info.namespace, info.name);
+                let object = objects.entry(key).or_insert_with(|| json!({}));
                 machinery::patch::merge_patch(object, &body);
                 (StatusCode::OK, object.clone())
             }
