@@ -157,11 +157,11 @@ pub fn fuzz_patches(bytes: &[u8]) {
     patch::changed_paths(&document, &current, &["/metadata/*", "/a~1b"]);
 }
 
-/// Schemas: a schema and an object, one a line; and the raw bytes as JSON.
+/// Schemas: a schema, an object and what it replaces, one a line; and the raw bytes as JSON.
 pub fn fuzz_schemas(bytes: &[u8]) {
     ignore(schema::duplicate_fields(bytes, 64));
     ignore(schema::nesting_depth(bytes));
-    let [schema, mut object] = documents(bytes);
+    let [schema, mut object, old] = documents(bytes);
     let Ok(schema) = Schema::from_openapi(&schema) else {
         return;
     };
@@ -169,6 +169,7 @@ pub fn fuzz_schemas(bytes: &[u8]) {
     schema.prune(&mut object);
     assert_eq!(schema.prune(&mut object), Vec::<String>::new());
     schema.validate(&object);
+    schema.validate_update(&object, &old);
 }
 
 /// Server-side apply: a schema, a live object and a configuration, one a line.

@@ -312,7 +312,14 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
     metadata::validate(served, new, &mut problems);
     metadata::no_new_finalizers(new, old, &mut problems);
     if let Some(schema) = &served.schema {
-        problems.extend(refused(served, schema.get().validate_update(new, old)));
+        let schema = schema.get();
+        // A definition may have become stricter than what is stored, a built-in kind has not.
+        let causes = if served.custom.is_some() {
+            schema.validate_update(new, old)
+        } else {
+            schema.validate(new)
+        };
+        problems.extend(refused(served, causes));
     }
     if part == Part::Main {
         (served.strategy.validate)(new, &mut problems);

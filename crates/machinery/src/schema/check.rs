@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use super::former::Former;
 use super::place::Place;
 use super::{Additional, Kind, Link, Rules, Schema, formats, rules, structure};
 use crate::{Cause, field};
@@ -17,24 +18,33 @@ impl Schema {
         self.validate_with(object, None)
     }
 
-    /// The same for an object that replaces an `old` one: rules about `oldSelf` are asked too.
+    /// The same for an object that replaces an `old` one: rules about `oldSelf` are asked too. What was wrong before
+    /// stays allowed, so that a schema that became stricter does not hold up other changes, as by Kubernetes: a value
+    /// that is what it was before is as good as it was, and lists whose items repeat may repeat more. Items are known
+    /// again in keyed lists only; embedded resources, and rules about `oldSelf` or that fail, are asked as ever.
     pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<Cause> {
         self.validate_with(object, Some(old))
     }
 
     fn validate_with(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut report = check(object, self, &Place::Root);
+        let mut causes = check(object, old, self, &Place::Root).causes;
         // Alternatives often find the same fault again.
         let mut seen = BTreeSet::new();
-        let mut causes = std::mem::take(&mut report.causes);
         causes.retain(|cause| seen.insert((cause.field.clone(), cause.message.clone())));
-        report.causes = causes;
-        structure::embedded(object, self, &Place::Root, &mut report.causes);
-        structure::list_types(object, self, &Place::Root, &mut report.causes);
-        if report.causes.is_empty() {
-            rules::check(object, old, self, &mut report.causes);
+        structure::embedded(object, self, &Place::Root, &mut causes);
+        let list_types = |object: &Value| {
+            let mut causes = Vec::new();
+            structure::list_types(object, self, &Place::Root, &mut causes);
+            causes
+        };
+        let found = list_types(object);
+        if !found.is_empty() && old.is_none_or(|old| list_types(old).is_empty()) {
+            causes.extend(found);
         }
-        report.causes
+        if causes.is_empty() {
+            rules::check(object, old, self, &mut causes);
+        }
+        causes
     }
 }
 
@@ -98,11 +108,14 @@ static NO_RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
 
 /// What a value breaks of its own node's types and rules and of those below.
 pub(super) fn causes(value: &Value, schema: &Schema, place: &Place<'_>) -> Vec<Cause> {
-    check(value, schema, place).causes
+    check(value, None, schema, place).causes
 }
 
-fn check(value: &Value, schema: &Schema, place: &Place<'_>) -> Report {
+fn check(value: &Value, old: Option<&Value>, schema: &Schema, place: &Place<'_>) -> Report {
     let mut report = Report::default();
+    if old == Some(value) {
+        return report;
+    }
     let wanted = if schema.kind == Kind::IntOrString {
         "integer,string"
     } else {
@@ -127,12 +140,12 @@ fn check(value: &Value, schema: &Schema, place: &Place<'_>) -> Report {
     match value {
         Value::String(text) => string(value, text, rules, place, &mut report),
         Value::Number(_) => number(value, rules, place, &mut report),
-        Value::Array(items) => list(items, schema, rules, place, &mut report),
+        Value::Array(items) => list(items, old, schema, rules, place, &mut report),
         Value::Null | Value::Bool(_) | Value::Object(_) => {}
     }
     allowed(value, rules, place, &mut report);
     if let Value::Object(map) = value {
-        object(map, schema, rules, place, &mut report);
+        object(map, old, schema, rules, place, &mut report);
     }
     report.passed += 1;
     report
@@ -245,10 +258,18 @@ fn number(value: &Value, rules: &Rules, place: &Place<'_>, report: &mut Report) 
     }
 }
 
-fn list(items: &[Value], schema: &Schema, rules: &Rules, place: &Place<'_>, report: &mut Report) {
+fn list(
+    items: &[Value],
+    old: Option<&Value>,
+    schema: &Schema,
+    rules: &Rules,
+    place: &Place<'_>,
+    report: &mut Report,
+) {
     if let Some(node) = schema.item() {
+        let former = Former::new(old, schema);
         for (index, item) in items.iter().enumerate() {
-            report.merge(check(item, node, &Place::Index(place, index)));
+            report.merge(check(item, former.of(item), node, &Place::Index(place, index)));
         }
     }
     let size = items.len() as u64;
@@ -274,7 +295,14 @@ fn list(items: &[Value], schema: &Schema, rules: &Rules, place: &Place<'_>, repo
     }
 }
 
-fn object(map: &Map<String, Value>, schema: &Schema, rules: &Rules, place: &Place<'_>, report: &mut Report) {
+fn object(
+    map: &Map<String, Value>,
+    old: Option<&Value>,
+    schema: &Schema,
+    rules: &Rules,
+    place: &Place<'_>,
+    report: &mut Report,
+) {
     let size = map.len() as u64;
     if let Some(limit) = rules.min_properties.filter(|&limit| size < limit) {
         let detail = format!("{place} in body should have at least {limit} properties");
@@ -290,7 +318,9 @@ fn object(map: &Map<String, Value>, schema: &Schema, rules: &Rules, place: &Plac
     for (key, value) in map {
         match (schema.properties.get(key.as_str()), &schema.additional) {
             (Some(link), _) | (None, Additional::Values(link)) => {
-                report.merge(check(value, link, &Place::Field(place, key)));
+                let here = Place::Field(place, key);
+                let old = old.filter(|_| !here.is_type()).and_then(|old| old.get(key));
+                report.merge(check(value, old, link, &here));
             }
             (None, Additional::Forbidden) => {
                 let detail = format!("{place}.{key} in body is a forbidden property");
@@ -342,7 +372,7 @@ fn alternatives(value: &Value, rules: &Rules, place: &Place<'_>, report: &mut Re
     if !rules.all_of.is_empty() {
         let mut good = 0;
         for link in &rules.all_of {
-            let result = check(value, link, place);
+            let result = check(value, None, link, place);
             good += usize::from(result.is_good());
             report.merge(result);
         }
@@ -355,7 +385,7 @@ fn alternatives(value: &Value, rules: &Rules, place: &Place<'_>, report: &mut Re
         }
     }
     if let Some(link) = &rules.not
-        && check(value, link, place).is_good()
+        && check(value, None, link, place).is_good()
     {
         whole(report, format!("\"{place}\" must not validate the schema (not)"));
     }
@@ -366,7 +396,7 @@ fn best(value: &Value, links: &[Link], place: &Place<'_>) -> (Report, usize) {
     let mut best: Option<Report> = None;
     let mut good = 0;
     for link in links {
-        let result = check(value, link, place);
+        let result = check(value, None, link, place);
         let better = match &best {
             None => true,
             Some(best) => match (best.is_good(), result.is_good()) {

@@ -32,6 +32,7 @@
 mod check;
 mod default;
 mod formats;
+mod former;
 mod parse;
 mod pattern;
 mod place;

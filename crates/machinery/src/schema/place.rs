@@ -15,6 +15,13 @@ pub(super) enum Place<'a> {
     Key(&'a Place<'a>, &'a str),
 }
 
+impl Place<'_> {
+    /// Whether it is `apiVersion` or `kind` of the object itself.
+    pub(super) fn is_type(&self) -> bool {
+        matches!(self, Self::Field(Place::Root, "apiVersion" | "kind"))
+    }
+}
+
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,11 @@
 //! `x-kubernetes-validations`: rules in CEL, evaluated on every node that has some. A rule that speaks of `oldSelf` is
 //! asked only where there is an old value to compare with, unless it takes that as optional.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
+use super::former::Former;
 use super::place::Place;
-use super::{Additional, ListType, Schema};
+use super::{Additional, Schema};
 use crate::Cause;
 use crate::cel::{Budget, CelError, Given, Program, Scope};
 
@@ -46,26 +45,26 @@ impl Rule {
 
     fn check(
         &self,
-        value: &Value,
-        old: Option<&Value>,
+        here: &Here<'_>,
         schema: &Schema,
         place: &Place<'_>,
         budget: &mut Budget,
     ) -> Option<Cause> {
         let program = self.program.as_ref()?;
-        if self.transition && old.is_none() && !self.optional_old {
+        if self.transition && here.old.is_none() && !self.optional_old {
             return None;
         }
-        let mut variables = vec![("self", Given::Value(value))];
+        let mut variables = vec![("self", Given::Value(here.value))];
         if self.optional_old {
-            variables.push(("oldSelf", Given::Optional(old)));
-        } else if let Some(old) = old {
+            variables.push(("oldSelf", Given::Optional(here.old)));
+        } else if let Some(old) = here.old {
             variables.push(("oldSelf", Given::Value(old)));
         }
         let detail = match program.evaluate(&variables, Some(schema), budget) {
             Ok(Value::Bool(true)) => return None,
             // Functions that we lack must not make objects impossible to write.
             Err(CelError::Missing(_)) => return None,
+            Ok(_) if !self.transition && here.is_unchanged() => return None,
             Ok(_) => self.describe(&variables, schema, budget),
             Err(CelError::TooExpensive) => format!(
                 "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
@@ -212,20 +211,50 @@ fn compile(
     }
 }
 
+/// A value with rules, and what it was.
+struct Here<'a> {
+    value: &'a Value,
+    /// What stood in its place, if that is known and was not null.
+    old: Option<&'a Value>,
+    /// The value itself or the nearest above that was known again, as it is and was.
+    known: Option<(&'a Value, &'a Value)>,
+}
+
+impl<'a> Here<'a> {
+    /// What is in it, where something else stood before.
+    fn below(&self, value: &'a Value, old: Option<&'a Value>) -> Self {
+        let old = old.filter(|old| !old.is_null());
+        Here {
+            value,
+            old,
+            known: old.map(|old| (value, old)).or(self.known),
+        }
+    }
+
+    /// Whether it is surely what it was.
+    fn is_unchanged(&self) -> bool {
+        self.known.is_some_and(|(new, old)| new == old)
+    }
+}
+
 /// Evaluates all rules of an object, as far as one budget goes; `old` is what it replaces.
 pub(super) fn check(object: &Value, old: Option<&Value>, schema: &Schema, causes: &mut Vec<Cause>) {
-    check_below(object, old, schema, &Place::Root, &mut Budget::default(), causes);
+    let here = Here {
+        value: object,
+        old,
+        known: old.map(|old| (object, old)),
+    };
+    check_below(&here, schema, &Place::Root, &mut Budget::default(), causes);
 }
 
 fn check_below(
-    value: &Value,
-    old: Option<&Value>,
+    here: &Here<'_>,
     schema: &Schema,
     place: &Place<'_>,
     budget: &mut Budget,
     causes: &mut Vec<Cause>,
 ) {
-    if value.is_null() || !schema.holds().rules {
+    if here.value.is_null() || !schema.holds().rules {
         return;
     }
     if let Some(rules) = &schema.rules {
@@ -233,53 +262,32 @@ fn check_below(
             if budget.is_spent() {
                 return;
             }
-            causes.extend(rule.check(value, old, schema, place, budget));
+            causes.extend(rule.check(here, schema, place, budget));
         }
     }
-    match value {
+    match here.value {
         Value::Object(map) => {
             for (key, value) in map {
-                let old = old.and_then(|old| old.get(key));
-                match (schema.properties.get(key.as_str()), &schema.additional) {
-                    (Some(link), _) => {
-                        check_below(value, old, link, &Place::Field(place, key), budget, causes);
-                    }
-                    (None, Additional::Values(link)) => {
-                        check_below(value, old, link, &Place::Key(place, key), budget, causes);
-                    }
-                    (None, Additional::Unset | Additional::Any | Additional::Forbidden) => {}
+                let (link, place) = match (schema.properties.get(key.as_str()), &schema.additional) {
+                    (Some(link), _) => (link, Place::Field(place, key)),
+                    (None, Additional::Values(link)) => (link, Place::Key(place, key)),
+                    (None, Additional::Unset | Additional::Any | Additional::Forbidden) => continue,
+                };
+                let mut below = here.below(value, here.old.and_then(|old| old.get(key)));
+                if place.is_type() {
+                    below.known = None;
                 }
+                check_below(&below, link, &place, budget, causes);
             }
         }
         Value::Array(items) => {
             let Some(node) = schema.item() else { return };
-            let old = counterparts(old, schema);
+            let former = Former::new(here.old, schema);
             for (index, item) in items.iter().enumerate() {
-                let old = (!old.is_empty())
-                    .then(|| old.get(&keys(item, schema)).copied())
-                    .flatten();
-                check_below(item, old, node, &Place::Index(place, index), budget, causes);
+                let below = here.below(item, former.of(item));
+                check_below(&below, node, &Place::Index(place, index), budget, causes);
             }
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Null => {}
     }
-}
-
-/// The old items by their keys; only those of keyed lists are known again.
-fn counterparts<'a>(old: Option<&'a Value>, schema: &Schema) -> BTreeMap<Vec<String>, &'a Value> {
-    let mut found = BTreeMap::new();
-    if schema.list_type == Some(ListType::Map) {
-        for item in old.and_then(Value::as_array).into_iter().flatten() {
-            found.entry(keys(item, schema)).or_insert(item);
-        }
-    }
-    found
-}
-
-fn keys(item: &Value, schema: &Schema) -> Vec<String> {
-    schema
-        .list_map_keys
-        .iter()
-        .map(|key| item.get(key.as_str()).map(Value::to_string).unwrap_or_default())
-        .collect()
 }

@@ -285,6 +285,172 @@ fn asks_the_rules_of_a_schema() {
     );
 }
 
+/// What is wrong with an object that replaces another, as `field: message`.
+fn complaints(schema: &Schema, new: &Value, old: &Value) -> Vec<String> {
+    schema
+        .validate_update(new, old)
+        .into_iter()
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect()
+}
+
+#[test]
+fn what_was_wrong_before_and_stays_the_same_is_no_fault() {
+    let node = schema(json!({"type": "object", "properties": {
+        "apiVersion": {"type": "string", "maxLength": 3}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+        "spec": {"type": "object", "required": ["must"], "properties": {
+            "must": {"type": "string"},
+            "n": {"type": "integer", "maximum": 10}, "name": {"type": "string", "pattern": "^[a-z]*$"},
+            "plain": {"type": "array", "items": {"type": "integer", "maximum": 10}},
+            "set": {"type": "array", "items": {"type": "integer", "maximum": 10}, "x-kubernetes-list-type": "set"},
+            "rows": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer", "maximum": 10}}}},
+            "free": {"type": "object", "additionalProperties": {"type": "integer", "maximum": 10}},
+            "either": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+                "allOf": [{"properties": {"a": {"maximum": 10}}}]},
+            "raw": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}
+        }}
+    }}));
+    let object = |finalizers: Value, spec: &Value| json!({"apiVersion": "v1", "metadata": {"finalizers": finalizers}, "spec": spec});
+    let bad = json!({"n": 100, "name": "A", "plain": [11], "set": [11], "rows": [{"k": "a", "v": 11}], "free": {"x": 11}, "either": {"a": 11}});
+    assert_eq!(node.validate(&object(json!([]), &bad)).len(), 9);
+    // a finalizer goes, the rest stays: nothing to complain of
+    assert_eq!(
+        complaints(&node, &object(json!([]), &bad), &object(json!(["a"]), &bad)),
+        [] as [&str; 0]
+    );
+    let at =
+        |field: &str| format!("Invalid value: 11: spec.{field} in body should be less than or equal to 10");
+    for (new, old, want) in [
+        // one field changes, another stays
+        (json!({"must": "", "n": 100, "name": "a"}), json!({"must": "", "n": 100}), vec![]),
+        (json!({"must": "", "n": 11}), json!({"must": "", "n": 100}), vec![format!("spec.n: {}", at("n"))]),
+        // what the node itself lacks is its own fault as soon as anything in it changes
+        (json!({"n": 2}), json!({"n": 1}), vec!["spec.must: Required value".to_owned()]),
+        (json!({"n": 1}), json!({"n": 1}), vec![]),
+        // items of lists without keys are not known again
+        (json!({"must": "", "plain": [11]}), json!({"must": "", "plain": [11], "n": 1}), vec![]),
+        (json!({"must": "", "plain": [11, 1]}), json!({"must": "", "plain": [11]}), vec![format!("spec.plain[0]: {}", at("plain[0]"))]),
+        (json!({"must": "", "set": [1, 11]}), json!({"must": "", "set": [11]}), vec![format!("spec.set[1]: {}", at("set[1]"))]),
+        // of keyed lists they are, wherever they went
+        (
+            json!({"must": "", "rows": [{"k": "b", "v": 11}, {"k": "a", "v": 11}]}),
+            json!({"must": "", "rows": [{"k": "a", "v": 11}]}),
+            vec![format!("spec.rows[0].v: {}", at("rows[0].v"))],
+        ),
+        (json!({"must": "", "rows": [{"k": "a", "v": 11}]}), json!({"must": "", "rows": [{"k": "a", "v": 12}]}),
+            vec![format!("spec.rows[0].v: {}", at("rows[0].v"))]),
+        (json!({"must": "", "rows": [{"v": 11}]}), json!({"must": "", "rows": [{"v": 11}, {"k": "z"}]}), vec![format!("spec.rows[0].v: {}", at("rows[0].v"))]),
+        // maps are known by key
+        (json!({"must": "", "free": {"x": 11, "y": 1}}), json!({"must": "", "free": {"x": 11}}), vec![]),
+        // alternatives are judged with the node that has them
+        (json!({"must": "", "either": {"a": 11}}), json!({"must": "", "either": {"a": 11}, "n": 1}), vec![]),
+        (
+            json!({"must": "", "either": {"a": 11, "b": 1}}),
+            json!({"must": "", "either": {"a": 11}}),
+            vec![
+                format!("spec.either.a: {}", at("either.a")),
+                "<nil>: Invalid value: \"\": \"spec.either\" must validate all the schemas (allOf). None validated".to_owned(),
+            ],
+        ),
+        // items that come twice may go on doing so
+        (json!({"must": "", "set": [1, 1, 2, 2]}), json!({"must": "", "set": [1, 1]}), vec![]),
+        (json!({"must": "", "set": [1, 1]}), json!({"must": "", "set": [1]}), vec!["spec.set[1]: Duplicate value: 1".to_owned()]),
+        // objects inside of objects are looked at as ever
+        (json!({"must": "", "raw": {"kind": "A"}}), json!({"must": "", "raw": {"kind": "A"}}), vec!["spec.raw.apiVersion: Required value".to_owned()]),
+    ] {
+        let found = complaints(&node, &object(json!([]), &new), &object(json!(["a"]), &old));
+        assert_eq!(found, want, "{new} {old}");
+    }
+    let mut typed = object(json!([]), &json!({"must": ""}));
+    typed["apiVersion"] = json!("a/v1");
+    let mut old = typed.clone();
+    old["metadata"]["finalizers"] = json!(["a"]);
+    assert_eq!(
+        complaints(&node, &typed, &old),
+        ["apiVersion: Too long: may not be more than 3 bytes"]
+    );
+}
+
+#[test]
+fn rules_about_what_did_not_change_do_not_stop_a_change() {
+    let node = schema(json!({"type": "object", "properties": {"spec": {
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": "!has(self.n) || self.n < 10", "message": "n"}],
+        "properties": {
+            "n": {"type": "integer"}, "m": {"type": "integer"},
+            "once": {"type": "integer", "x-kubernetes-validations": [
+                {"rule": "self == 1 && oldSelf == 1", "message": "transition"},
+            ]},
+            "gone": {"type": "object", "properties": {"a": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.a == 1", "message": "a"}]},
+            "plain": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 10", "message": "item"}]}},
+            "rows": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.v < 10", "message": "row"}]}}
+        }
+    }}}));
+    let object =
+        |finalizers: Value, spec: &Value| json!({"metadata": {"finalizers": finalizers}, "spec": spec});
+    for (new, old, want) in [
+        (json!({"n": 100}), json!({"n": 100}), vec![]),
+        (
+            json!({"n": 100, "m": 1}),
+            json!({"n": 100}),
+            vec!["spec: Invalid value: \"object\": n"],
+        ),
+        (json!({"plain": [11]}), json!({"plain": [11], "m": 1}), vec![]),
+        (
+            json!({"plain": [11, 1]}),
+            json!({"plain": [11]}),
+            vec!["spec.plain[0]: Invalid value: \"integer\": item"],
+        ),
+        (
+            json!({"rows": [{"k": "b", "v": 11}, {"k": "a", "v": 11}]}),
+            json!({"rows": [{"k": "a", "v": 11}]}),
+            vec!["spec.rows[0]: Invalid value: \"object\": row"],
+        ),
+        // rules about the change itself are asked
+        (
+            json!({"once": 2}),
+            json!({"once": 2}),
+            vec!["spec.once: Invalid value: \"integer\": transition"],
+        ),
+        // one that fails tells nothing of the value
+        (
+            json!({"gone": {}}),
+            json!({"gone": {}}),
+            vec!["spec.gone: Invalid value: \"object\": no such key: a evaluating rule: a"],
+        ),
+        (
+            json!({"gone": {"a": 2}}),
+            json!({"gone": {"a": 2}, "m": 1}),
+            vec![],
+        ),
+    ] {
+        let found = complaints(&node, &object(json!([]), &new), &object(json!(["a"]), &old));
+        assert_eq!(found, want, "{new} {old}");
+    }
+}
+
+#[test]
+fn all_rules_of_an_object_share_one_budget() {
+    let rule = ["self.t == self.t"; 10].join(" && ");
+    let rules = vec![json!({"rule": rule}); 14];
+    let node = schema(
+        json!({"type": "object", "properties": {"t": {"type": "string"}, "l": {"type": "array", "items": {
+        "type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}}, "x-kubernetes-validations": rules}),
+    );
+    let found = node.validate(&json!({"t": "x".repeat(3_000_000), "l": [1]}));
+    let found: Vec<&str> = found.iter().map(|cause| cause.message.as_str()).collect();
+    assert_eq!(
+        found,
+        [
+            "Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules will be run"
+        ]
+    );
+}
+
 #[test]
 fn knows_what_need_not_be_looked_for() {
     fn resolve(index: u32) -> &'static Schema {
