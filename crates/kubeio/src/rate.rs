@@ -15,7 +15,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Tells each request how long to wait.
+/// Lets each request wait for its place.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     interval: Duration,
@@ -34,8 +34,16 @@ impl Limiter {
         }
     }
 
+    /// Waits for the next place. Whoever stops to wait leaves it to others.
+    pub(crate) async fn wait(&self) {
+        let at = self.take();
+        let place = Place(self);
+        tokio::time::sleep_until(at).await;
+        std::mem::forget(place);
+    }
+
     /// Takes the next place; says when it is.
-    pub(crate) fn take(&self) -> Instant {
+    fn take(&self) -> Instant {
         let now = Instant::now();
         let mut due = self.due.lock().expect("no holder panics");
         *due = (*due).max(now) + self.interval;
@@ -43,9 +51,40 @@ impl Limiter {
     }
 }
 
+/// A place that nobody has come to yet.
+struct Place<'a>(&'a Limiter);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut due = self.0.due.lock().expect("no holder panics");
+        *due = due.checked_sub(self.0.interval).unwrap_or(*due);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_holds_up_nobody() {
+        let limiter = Limiter::new(Rate {
+            per_second: 10,
+            burst: 1,
+        });
+        let start = Instant::now();
+        limiter.wait().await;
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(limiter.wait())).collect();
+        for wait in &mut waiting {
+            assert!(futures::poll!(wait).is_pending());
+        }
+        let first = waiting.remove(0);
+        drop(waiting);
+        // What was still waited for is kept.
+        first.await;
+        assert_eq!(start.elapsed().as_millis(), 100);
+        limiter.wait().await;
+        assert_eq!(start.elapsed().as_millis(), 200);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_passes_and_the_rest_comes_evenly() {

@@ -134,7 +134,7 @@ impl Transport {
             send: Arc::new(move |request| {
                 let (inner, limiter) = (inner.clone(), Arc::clone(&limiter));
                 Box::pin(async move {
-                    tokio::time::sleep_until(limiter.take()).await;
+                    limiter.wait().await;
                     inner.send(request).await
                 })
             }),
