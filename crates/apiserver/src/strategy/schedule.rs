@@ -34,7 +34,8 @@ pub(super) fn problem(schedule: &str) -> Option<String> {
     let parts = fields
         .iter()
         .zip(&FIELDS)
-        .flat_map(|(text, field)| text.split(',').map(move |part| (part, field)));
+        .flat_map(|(text, field)| text.split(',').map(move |part| (part, field)))
+        .filter(|(part, _)| !part.is_empty());
     for (part, field) in parts {
         if !is_range(part, field) {
             return Some(format!("bad {}: {part}", field.0));
@@ -43,10 +44,13 @@ pub(super) fn problem(schedule: &str) -> Option<String> {
     None
 }
 
-/// A duration such as `1h30m`.
+/// A duration such as `1h30m`, and in none of the other ways to write one.
 fn is_span(text: &str) -> bool {
-    text.parse::<jiff::SignedDuration>()
-        .is_ok_and(|span| span.is_positive())
+    let is_go = text.chars().all(|c| c.is_ascii_digit() || ".hmsuµn".contains(c));
+    is_go
+        && text
+            .parse::<jiff::SignedDuration>()
+            .is_ok_and(|span| span.is_positive())
 }
 
 /// `*`, a number, or two of them, each with a step or without.
@@ -67,7 +71,7 @@ fn is_range(part: &str, field: &Field) -> bool {
 
 fn number(text: &str, (_, least, most, words): &Field) -> Option<u32> {
     let word = words
-        .split(' ')
+        .split_whitespace()
         .zip(*least..)
         .find(|(word, _)| text.eq_ignore_ascii_case(word));
     word.map(|(_, number)| number)
@@ -87,6 +91,7 @@ mod tests {
             "0 0 ? * 6",
             "@daily",
             "@every 1h30m",
+            "1,,2 * * * *",
         ] {
             assert_eq!(problem(good), None, "{good}");
         }
@@ -96,6 +101,16 @@ mod tests {
             ("* * 0 * *", "bad day of month: 0"),
             ("* * * * 3-1", "bad day of week: 3-1"),
             ("*/0 * * * *", "bad minute: */0"),
+            ("/5 * * * *", "bad minute: /5"),
+            ("-5 * * * *", "bad minute: -5"),
+            ("5- * * * *", "bad minute: 5-"),
+            ("- * * * *", "bad minute: -"),
+            ("* * * /2 *", "bad month: /2"),
+            ("* * * * -sat", "bad day of week: -sat"),
+            ("@every PT5M", "unrecognized descriptor: @every PT5M"),
+            ("@every 5 minutes", "unrecognized descriptor: @every 5 minutes"),
+            ("@every 5mins", "unrecognized descriptor: @every 5mins"),
+            ("@every ", "unrecognized descriptor: @every "),
             ("@never", "unrecognized descriptor: @never"),
             (
                 "TZ=UTC * * * * *",
