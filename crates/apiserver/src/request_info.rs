@@ -1,6 +1,8 @@
 //! What a request asks for, read from its method and path alone.
 
 use http::Method;
+use machinery::names::path_segment_problems;
+use machinery::selector::FieldSelector;
 use smol_str::SmolStr;
 
 use crate::query::{Query, decode};
@@ -27,6 +29,9 @@ pub struct RequestInfo {
     pub subresource: SmolStr,
     /// The object's name, empty for collections.
     pub name: SmolStr,
+    /// The only name that a list's or watch's field selector lets through, empty for any: rights to one object are
+    /// rights to list and watch it so.
+    pub selected: SmolStr,
     /// What follows the subresource, for proxies: decoded path segments joined by `/`, without a leading one.
     pub rest: String,
 }
@@ -86,6 +91,9 @@ impl RequestInfo {
         } else if info.name.is_empty() && info.verb == "delete" {
             info.verb = SmolStr::new_static("deletecollection");
         }
+        if info.name.is_empty() && matches!(info.verb.as_str(), "list" | "watch") {
+            info.selected = selected(query);
+        }
         if old_watch && matches!(info.verb.as_str(), "get" | "list") {
             info.verb = SmolStr::new_static("watch");
         }
@@ -100,6 +108,19 @@ impl RequestInfo {
             format!("{}/{}", self.resource, self.subresource)
         }
     }
+}
+
+/// The one name that a query's field selector lets through, if it can be a name.
+fn selected(query: &Query) -> SmolStr {
+    let selector = query
+        .get("fieldSelector")
+        .and_then(|text| FieldSelector::parse(text).ok());
+    selector
+        .as_ref()
+        .and_then(FieldSelector::exact_name)
+        .filter(|name| path_segment_problems(name).is_empty())
+        .map(SmolStr::new)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -128,6 +149,36 @@ mod tests {
             format!("{} path", info.verb)
         };
         assert_eq!(got, want, "{method} {uri}");
+    }
+
+    #[test]
+    fn a_selector_may_leave_one_name() {
+        for (method, uri, selected) in [
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da", "a"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name==a&watch=1", "a"),
+            (
+                "GET",
+                "/api/v1/pods?fieldSelector=spec.nodeName%3Dn,metadata.name%3Da",
+                "a",
+            ),
+            ("GET", "/api/v1/watch/pods?fieldSelector=metadata.name%3Da", "a"),
+            ("GET", "/api/v1/pods", ""),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name!%3Da", ""),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da%252Fb", ""),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3D..", ""),
+            ("GET", "/api/v1/pods?fieldSelector=,", ""),
+            (
+                "GET",
+                "/api/v1/namespaces/x/pods/b?fieldSelector=metadata.name%3Da",
+                "",
+            ),
+            ("DELETE", "/api/v1/pods?fieldSelector=metadata.name%3Da", ""),
+        ] {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let info = RequestInfo::parse(&method, path, &Query::parse(query));
+            assert_eq!(info.selected, selected, "{method} {uri}");
+        }
     }
 
     #[test]

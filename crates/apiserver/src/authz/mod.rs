@@ -68,7 +68,11 @@ impl Attributes {
                 resource: info.resource.clone(),
                 subresource: info.subresource.clone(),
                 namespace: info.namespace.clone(),
-                name: info.name.clone(),
+                name: if info.name.is_empty() {
+                    info.selected.clone()
+                } else {
+                    info.name.clone()
+                },
             }
         } else {
             Target::Path(info.path.clone())
