@@ -163,20 +163,6 @@ pub(crate) fn is_native(served: &Served, object: &Object) -> bool {
     matches!(in_version(served, object), Cow::Borrowed(_))
 }
 
-/// An object's bytes with another revision spliced in.
-pub(crate) fn with_revision(object: &Object, revision: source::Revision) -> Bytes {
-    let json = &object.json;
-    let end = json[object.splice..]
-        .iter()
-        .position(|byte| *byte == b'"')
-        .map_or(json.len(), |length| object.splice + length);
-    let mut bytes = Vec::with_capacity(json.len() + 4);
-    bytes.extend_from_slice(&json[..object.splice]);
-    bytes.extend_from_slice(revision.to_string().as_bytes());
-    bytes.extend_from_slice(&json[end..]);
-    Bytes::from(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

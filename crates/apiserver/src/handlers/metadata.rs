@@ -66,13 +66,9 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
             )));
         }
     }
-    let text = |metadata: &Map<String, Value>, field: &str| {
-        metadata
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    fn text<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a str {
+        metadata.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
     if let Some(name) = name {
         let found = text(metadata, "name");
         if found.is_empty() {
@@ -91,7 +87,9 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        metadata.insert("namespace".to_owned(), Value::from(namespace));
+        if found.is_empty() {
+            metadata.insert("namespace".to_owned(), Value::from(namespace));
+        }
     } else if !found.is_empty() {
         metadata.remove("namespace");
     }
@@ -102,11 +100,13 @@ fn check_kind(served: &Served, object: &mut Value) -> Result<(), ApiError> {
     let Some(map) = object.as_object_mut() else {
         return Err(ApiError::bad_request("the body is no object"));
     };
-    let text = |map: &Map<String, Value>, field: &str| match map.get(field) {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
-    };
+    fn text<'a>(map: &'a Map<String, Value>, field: &str) -> Result<&'a str, ApiError> {
+        match map.get(field) {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text),
+            Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
+        }
+    }
     let (api_version, kind) = (text(map, "apiVersion")?, text(map, "kind")?);
     if !api_version.is_empty() && api_version != served.api_version {
         return Err(ApiError::bad_request(format!(
@@ -127,8 +127,14 @@ fn check_kind(served: &Served, object: &mut Value) -> Result<(), ApiError> {
             Value::Object(map.clone())
         )));
     }
-    map.insert("apiVersion".to_owned(), Value::from(served.api_version.as_str()));
-    map.insert("kind".to_owned(), Value::from(served.kind.as_str()));
+    // What is there is what it should be.
+    let (no_version, no_kind) = (api_version.is_empty(), kind.is_empty());
+    if no_version {
+        map.insert("apiVersion".to_owned(), Value::from(served.api_version.as_str()));
+    }
+    if no_kind {
+        map.insert("kind".to_owned(), Value::from(served.kind.as_str()));
+    }
     Ok(())
 }
 

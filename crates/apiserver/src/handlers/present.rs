@@ -36,7 +36,7 @@ pub(super) fn stored(
             std::borrow::Cow::Owned(bytes) => Bytes::from(bytes),
         },
         (Form::Object, Encoding::Protobuf) => protobuf(served, object)?,
-        (Form::Metadata, Encoding::Json) => metadata(served, object),
+        (Form::Metadata, Encoding::Json) => metadata(object),
         _ => return tree(call, status, object::parse(served, &object.json)?),
     };
     Ok(respond::bytes(
@@ -114,7 +114,7 @@ pub(super) fn list(
             "meta.k8s.io/v1",
             "PartialObjectMetadataList",
             meta,
-            objects.iter().map(|object| metadata(served, object)),
+            objects.iter().map(|object| metadata(object)),
         ),
         (form, encoding) => {
             let mut items = Vec::with_capacity(objects.len());
@@ -193,8 +193,7 @@ pub(super) fn protobuf(served: &Served, object: &Object) -> Result<Bytes, ApiErr
 }
 
 /// A stored object's metadata, made once.
-pub(super) fn metadata(served: &Served, object: &Object) -> Bytes {
-    let _ = served;
+pub(super) fn metadata(object: &Object) -> Bytes {
     object
         .forms
         .get_or_encode(METADATA_FORM, || metadata_of(&object.json))

@@ -299,8 +299,7 @@ impl Feed {
             (EventKind::Modified, false, true) => Some(self.framer.object("ADDED", &event.object)),
             (EventKind::Modified, true, false) => {
                 let previous = event.previous.as_ref()?;
-                let json = object::with_revision(previous, event.revision());
-                Some(self.framer.bytes("DELETED", &json))
+                Some(self.framer.object("DELETED", &previous.at(event.revision())))
             }
             (EventKind::Added | EventKind::Modified | EventKind::Deleted, _, _) => None,
         }
@@ -345,9 +344,7 @@ impl Framer {
             (Form::Object, Encoding::Json | Encoding::Yaml) => {
                 json_frame(word, &object::in_version(&self.served, object))
             }
-            (Form::Metadata, Encoding::Json | Encoding::Yaml) => {
-                json_frame(word, &present::metadata(&self.served, object))
-            }
+            (Form::Metadata, Encoding::Json | Encoding::Yaml) => json_frame(word, &present::metadata(object)),
             (Form::Object, Encoding::Protobuf) => match present::protobuf(&self.served, object) {
                 Ok(bytes) => codec::protobuf::watch_frame(word, &bytes),
                 Err(error) => self.failure(&error),
