@@ -152,6 +152,48 @@ async fn objects_with_finalizers_hold_their_definition() {
 }
 
 #[tokio::test]
+async fn objects_that_a_stricter_definition_would_refuse_can_still_change_and_go() {
+    let it = Harness::new().await;
+    it.post(CRDS, definition()).await.expect(201);
+    let mut held = widget("held", 100);
+    held["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    it.post(WIDGETS, held).await.expect(201);
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let stricter = json!([
+        {"op": "add", "path": format!("{spec}/properties/size/maximum"), "value": 10},
+        {"op": "add", "path": format!("{spec}/required/-"), "value": "replicas"},
+    ]);
+    let crd = format!("{CRDS}/widgets.example.com");
+    it.patch(&crd, "json", stricter).await.expect(200);
+    it.post(WIDGETS, widget("new", 100)).await.expect(422);
+    let uri = format!("{WIDGETS}/held");
+    it.patch(
+        &format!("{uri}/status"),
+        "merge",
+        json!({"status": {"phase": "Good"}}),
+    )
+    .await
+    .expect(200);
+    let status = it
+        .patch(&uri, "merge", json!({"spec": {"replicas": 1, "size": 99}}))
+        .await
+        .expect(422);
+    assert_eq!(
+        status["details"]["causes"],
+        json!([{"reason": "FieldValueInvalid", "field": "spec.size",
+            "message": "Invalid value: 99: spec.size in body should be less than or equal to 10"}])
+    );
+    it.patch(&uri, "merge", json!({"spec": {"replicas": 1}}))
+        .await
+        .expect(200);
+    it.delete(&crd).await.expect(200);
+    it.patch(&uri, "merge", json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
+    it.get(&crd).await.expect(404);
+}
+
+#[tokio::test]
 async fn definitions_need_schemas_that_say_all_and_rules_that_compile() {
     let it = Harness::new().await;
     let with = |field: Value, rule: Option<&str>| {
