@@ -6,10 +6,12 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use source::{Change, Error, Expect, Key, Object, Resource, Write};
 
 use super::update::Tracked;
 use super::{Call, Part, metadata, present, update};
+use crate::authz::{Attributes, require};
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::strategy::Generation;
@@ -54,6 +56,7 @@ pub(super) async fn create_object(
     tracked: Tracked,
 ) -> Result<Outcome, ApiError> {
     let served = call.served.clone();
+    may_create(call).await?;
     let text =
         |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     if !text(&object, "resourceVersion").is_empty() {
@@ -118,6 +121,16 @@ pub(super) async fn create_object(
         }
     }
     Err(ApiError::internal("no name could be made"))
+}
+
+/// An update or an apply of what is not there needs the right to create it, besides that to its own verb.
+async fn may_create(call: &Call<'_>) -> Result<(), ApiError> {
+    if call.info.verb == "create" {
+        return Ok(());
+    }
+    let mut wanted = Attributes::of_request(call.info);
+    wanted.verb = SmolStr::new_static("create");
+    require(call.server.gate.authorizer(), call.user, &wanted).await
 }
 
 async fn dry_create(call: &Call<'_>, name: &str, object: Value) -> Result<Outcome, ApiError> {

@@ -109,23 +109,22 @@ impl Plane {
             .await
             .unwrap();
         tokio::spawn(connection);
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("content-type", "application/json");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
         let body = if body.is_null() {
             Vec::new()
         } else {
             body.to_string().into_bytes()
         };
-        let response = sender
-            .send_request(request.body(Body::from(body)).unwrap())
-            .await
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(Body::from(body))
             .unwrap();
+        let defaults = [("host", "localhost"), ("content-type", "application/json")];
+        for (name, value) in defaults.iter().chain(headers) {
+            let name = http::HeaderName::try_from(*name).unwrap();
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        let response = sender.send_request(request).await.unwrap();
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
@@ -377,6 +376,94 @@ async fn a_bootstrap_token_gets_its_groups_in() {
             .0,
         401
     );
+    plane.end().await;
+}
+
+/// Lets the robot do what some rules say.
+async fn grant(plane: &Plane, rules: Value) {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "robot"},
+        "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "robot"}, "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "robot"}});
+    for (plural, object) in [("roles", role), ("rolebindings", binding)] {
+        plane
+            .admin("POST", &format!("{RBAC}/namespaces/default/{plural}"), object)
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn who_may_only_change_objects_makes_none_by_changing_them() {
+    let plane = Plane::start().await;
+    let token = robot(&plane).await;
+    grant(
+        &plane,
+        json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["secrets", "leases"],
+                "verbs": ["get", "update", "patch"]}]),
+    )
+    .await;
+    let authorization = format!("Bearer {token}");
+    let change = async |method: &str, path: &str, body: &Value| {
+        let headers = [
+            ("authorization", authorization.as_str()),
+            ("content-type", "application/apply-patch+yaml"),
+        ];
+        let headers = &headers[..if method == "PATCH" { 2 } else { 1 }];
+        plane.send(None, method, path, headers, body).await
+    };
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "default"}}});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "s"}});
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    for (method, collection, object) in [
+        ("PATCH", format!("{CORE}/secrets"), &secret),
+        ("PATCH", leases.to_owned(), &lease),
+        ("PUT", leases.to_owned(), &lease),
+    ] {
+        let path = format!("{collection}/s?fieldManager=robot");
+        let (code, status) = change(method, &path, object).await;
+        let message = status["message"].as_str().unwrap_or_default();
+        assert_eq!(code, 403, "{method} {path}: {status}");
+        assert!(
+            message.contains("\"system:serviceaccount:default:robot\" cannot create resource"),
+            "{message}"
+        );
+        plane.admin("POST", &collection, object.clone()).await;
+        let (code, answer) = change(method, &path, object).await;
+        assert_eq!(code, 200, "{method} {path}: {answer}");
+        plane
+            .admin("DELETE", &format!("{collection}/s"), Value::Null)
+            .await;
+    }
+    plane.end().await;
+}
+
+#[tokio::test]
+async fn who_may_see_one_object_may_list_and_watch_it_alone() {
+    let plane = Plane::start().await;
+    let token = robot(&plane).await;
+    grant(
+        &plane,
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["one"],
+                "verbs": ["get", "list", "watch"]}]),
+    )
+    .await;
+    for (query, code) in [
+        ("fieldSelector=metadata.name%3Done", 200),
+        ("fieldSelector=metadata.name%3Done&watch=1&timeoutSeconds=1", 200),
+        ("fieldSelector=metadata.name%3Dtwo", 403),
+        ("fieldSelector=metadata.name!%3Dtwo", 403),
+        ("", 403),
+        ("watch=1", 403),
+    ] {
+        let path = format!("{CORE}/configmaps?{query}");
+        assert_eq!(
+            plane.bearer(&token, "GET", &path, Value::Null).await.0,
+            code,
+            "{query}"
+        );
+    }
     plane.end().await;
 }
 
