@@ -41,12 +41,16 @@ struct Options {
 
 impl Options {
     fn read(call: &Call<'_>, body: &Bytes) -> Result<Self, ApiError> {
-        let mut value = if body.is_empty() {
+        let value = if body.is_empty() {
             Value::Null
         } else {
             let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
             decode::decode(format, body)?.0
         };
+        Self::from_value(call, value)
+    }
+
+    fn from_value(call: &Call<'_>, mut value: Value) -> Result<Self, ApiError> {
         if !value.is_null() && !value.is_object() {
             return Err(ApiError::bad_request("the body is no DeleteOptions"));
         }
@@ -307,13 +311,9 @@ fn mark(call: &Call<'_>, object: &Value, options: &Options) -> Value {
 /// Evicts a pod: deletes it as the eviction's own options say.
 pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
-    let (eviction, _) = decode::decode(format, &body)?;
-    let options = &eviction["deleteOptions"];
-    let options = Options {
-        uid: options["preconditions"]["uid"].as_str().map(str::to_owned),
-        dry_run: call.dry_run,
-        ..Options::default()
-    };
+    let (mut eviction, _) = decode::decode(format, &body)?;
+    let options = eviction.get_mut("deleteOptions").map_or(Value::Null, Value::take);
+    let options = Options::from_value(call, options)?;
     let name = call.info.name.clone();
     remove(call, &name, &options).await?;
     Ok(crate::respond::json(
