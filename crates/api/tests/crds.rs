@@ -49,6 +49,24 @@ fn ours_hold_every_fact_of_theirs() {
 }
 
 #[test]
+fn stored_definitions_are_current() {
+    let lines: String = api::generate_crds()
+        .iter()
+        .map(|crd| format!("{crd}\n"))
+        .collect();
+    if std::env::var_os("UPDATE_FACTS").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/crds.jsonl");
+        std::fs::write(path, &lines).expect("the definitions can be written");
+        return;
+    }
+    assert_eq!(
+        lines,
+        include_str!("../src/crds.jsonl"),
+        "run `cargo xtask codegen crds`"
+    );
+}
+
+#[test]
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn tables_are_current() {
     let shared = std::env::var_os("TOMBOLO_SHARED").map_or_else(
