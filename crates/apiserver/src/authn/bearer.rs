@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use source::{Key, Resource};
 
@@ -37,7 +39,7 @@ impl Authenticator {
         } else {
             intersection(&claims.audiences, audiences)?
         };
-        let user = self.service_account(&claims).await?;
+        let user = self.service_account(token, &claims).await?;
         Ok(Authenticated { user, audiences })
     }
 
@@ -69,7 +71,7 @@ impl Authenticator {
         Ok(found.is_some_and(|found| object.uid.is_empty() || found.head.uid() == object.uid))
     }
 
-    async fn service_account(&self, claims: &Arc<Claims>) -> Result<UserInfo, Refusal> {
+    async fn service_account(&self, token: &str, claims: &Arc<Claims>) -> Result<UserInfo, Refusal> {
         let namespace = &claims.namespace;
         let gone = |what: &str, object: &ObjectRef| {
             TokenError::Gone(format!("{what} \"{namespace}/{}\"", object.name))
@@ -101,7 +103,7 @@ impl Authenticator {
                 }
             }
             Bound::Secret(secret) if claims.is_legacy() => {
-                if !self.legacy_secret_stands(claims, secret).await? {
+                if !self.legacy_secret_stands(token, claims, secret).await? {
                     return Err(gone("secret", secret).into());
                 }
             }
@@ -124,13 +126,19 @@ impl Authenticator {
         Ok(user)
     }
 
-    /// A Secret's token is void as soon as the Secret is of another kind or account.
-    async fn legacy_secret_stands(&self, claims: &Claims, secret: &ObjectRef) -> Result<bool, Refusal> {
+    /// A Secret's token is void as soon as the Secret is of another kind or account, or holds another token.
+    async fn legacy_secret_stands(
+        &self,
+        token: &str,
+        claims: &Claims,
+        secret: &ObjectRef,
+    ) -> Result<bool, Refusal> {
         let Some(found) = self.read("secrets", &claims.namespace, &secret.name).await? else {
             return Ok(false);
         };
         let annotations = &found["metadata"]["annotations"];
         Ok(found["type"] == "kubernetes.io/service-account-token"
+            && found["data"]["token"] == STANDARD.encode(token)
             && annotations["kubernetes.io/service-account.name"] == claims.account.name.as_str()
             && annotations["kubernetes.io/service-account.uid"]
                 .as_str()

@@ -231,7 +231,7 @@ async fn a_secrets_token_dies_with_its_secret() {
     let token = secret_token(world.authenticator.tokens(), &account, "robot-token").unwrap();
     assert_eq!(world.bearer(&token).await, "401");
     let mut secret = json!({
-        "type": "kubernetes.io/service-account-token",
+        "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(&token)},
         "metadata": {
             "namespace": "shop", "name": "robot-token",
             "annotations": {"kubernetes.io/service-account.name": "robot", "kubernetes.io/service-account.uid": "u-1"},
@@ -239,6 +239,10 @@ async fn a_secrets_token_dies_with_its_secret() {
     });
     world.source.put("secrets", &secret);
     assert_eq!(world.bearer(&token).await, ROBOT);
+    secret["data"]["token"] = json!(STANDARD.encode("another"));
+    world.source.put("secrets", &secret);
+    assert_eq!(world.bearer(&token).await, "401", "the Secret was made anew");
+    secret["data"]["token"] = json!(STANDARD.encode(&token));
     secret["type"] = json!("Opaque");
     world.source.put("secrets", &secret);
     assert_eq!(world.bearer(&token).await, "401");
