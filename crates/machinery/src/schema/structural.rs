@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Schema;
 use super::rules::{self, Site};
+use super::{Additional, Schema, SchemaError};
 use crate::Cause;
 
 /// Where a node stands.
@@ -18,24 +18,29 @@ enum Level {
 /// Everything that keeps a schema from being structural, in Kubernetes' words, each with its path below `path` (such
 /// as `spec.versions[0].schema.openAPIV3Schema`). What [`Schema::from_openapi`] refuses comes first, alone.
 pub fn structural_problems(openapi: &Value, path: &str) -> Vec<Cause> {
-    if let Err(error) = Schema::from_openapi(openapi) {
-        let field = if error.path.is_empty() {
-            path.to_owned()
-        } else {
-            format!("{path}.{}", error.path)
-        };
-        return vec![Cause {
-            reason: reason_of(&error.problem).to_owned(),
-            message: error.problem,
-            field,
-        }];
-    }
+    let read = match Schema::from_openapi(openapi) {
+        Ok(read) => read,
+        Err(error) => return vec![unreadable(error, path)],
+    };
     let mut causes = Vec::new();
-    node(openapi, Level::Root, path, None, &mut causes);
+    node(openapi, &read, Level::Root, path, None, &mut causes);
     complete(openapi, Some(openapi), path, path, &mut causes);
     causes.sort_by(|left, right| (&left.field, &left.message).cmp(&(&right.field, &right.message)));
     causes.dedup();
     causes
+}
+
+fn unreadable(error: SchemaError, path: &str) -> Cause {
+    let field = if error.path.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}.{}", error.path)
+    };
+    Cause {
+        reason: reason_of(&error.problem).to_owned(),
+        message: error.problem,
+        field,
+    }
 }
 
 fn reason_of(problem: &str) -> &'static str {
@@ -87,24 +92,29 @@ fn is_int_or_string(branches: &[Value]) -> bool {
     branches == [json!({"type": "integer"}), json!({"type": "string"})]
 }
 
-/// Looks at a node and those below. `uncorrelatable` is the nearest above whose values are not known again when their
-/// object is replaced.
-fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, causes: &mut Vec<Cause>) {
+/// Looks at a node and those below; `read` is the node as it was read. `uncorrelatable` is the nearest above whose
+/// values are not known again when their object is replaced.
+fn node(
+    schema: &Value,
+    read: &Schema,
+    level: Level,
+    path: &str,
+    uncorrelatable: Option<&str>,
+    causes: &mut Vec<Cause>,
+) {
     let at = |key: &str| format!("{path}.{key}");
     unsupported(schema, path, causes);
     kind(schema, level, path, causes);
     lists(schema, path, causes);
     embedded(schema, level, path, causes);
     let stated = branches(schema, "x-kubernetes-validations");
-    if !stated.is_empty()
-        && let Ok(read) = Schema::from_openapi(schema)
-    {
+    if !stated.is_empty() {
         let site = Site {
             path,
             is_root: level == Level::Root,
             uncorrelatable,
         };
-        rules::problems(stated, &read, &site, causes);
+        rules::problems(stated, read, &site, causes);
     }
     let atomic_map = text(schema, "x-kubernetes-map-type") == "atomic";
     let below = uncorrelatable.or(atomic_map.then_some(path));
@@ -112,9 +122,9 @@ fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, 
         for (key, field) in fields {
             if key == "metadata" && level == Level::Root {
                 metadata(field, &format!("{path}.properties[metadata]"), causes);
-            } else {
+            } else if let Some(read) = read.properties.get(key.as_str()) {
                 let place = format!("{path}.properties[{key}]");
-                node(field, Level::Field, &place, below, causes);
+                node(field, read, Level::Field, &place, below, causes);
             }
         }
     }
@@ -129,16 +139,16 @@ fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, 
                 let why = "additionalProperties and properties are mutual exclusive";
                 causes.push(Cause::forbidden(&field, why));
             }
-            if more.is_object() {
-                node(more, Level::Field, &field, below, causes);
+            if let Additional::Values(read) = &read.additional {
+                node(more, read, Level::Field, &field, below, causes);
             }
         }
     }
-    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
+    if let Some((items, read)) = schema.get("items").zip(read.item()) {
         let place = at("items");
         let keyed = text(schema, "x-kubernetes-list-type") == "map";
         let below = uncorrelatable.or((!keyed).then_some(path));
-        node(items, Level::Item, &place, below, causes);
+        node(items, read, Level::Item, &place, below, causes);
     }
     let skip_any = is_int_or_string(branches(schema, "anyOf"));
     let skip_all = branches(schema, "allOf")
@@ -152,7 +162,7 @@ fn node(schema: &Value, level: Level, path: &str, uncorrelatable: Option<&str>, 
         restriction(branch, skip, &place, causes);
     }
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
-        check_default(schema, default, &at("default"), causes);
+        check_default(read, default, &at("default"), causes);
     }
 }
 
@@ -464,10 +474,7 @@ fn covered(branch: &Value, described: Option<&Value>, path: &str, place: &str, c
 }
 
 /// A default has no unknown fields and is valid.
-fn check_default(schema: &Value, default: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let Ok(node) = Schema::from_openapi(schema) else {
-        return;
-    };
+fn check_default(node: &Schema, default: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut value = default.clone();
     if !node.prune_value(&mut value).is_empty() {
         causes.push(Cause::invalid(path, default, "must not have unknown fields"));
