@@ -16,13 +16,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::body::Body;
+use crate::complaint::Complaint;
 use crate::server::ApiServer;
 use crate::user::{Caller, Peer};
 
@@ -88,8 +88,9 @@ pub async fn serve<H: Handle>(
         end: CancellationToken::new(),
         handshakes: Handshakes::default(),
         open: AtomicUsize::new(0),
+        complaint: Complaint::default(),
+        nonsense: Complaint::default(),
     });
-    let complaint = Complaint::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -99,19 +100,20 @@ pub async fn serve<H: Handle>(
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                complaint.about("connections cannot be accepted", &error);
+                door.complaint.about("connections cannot be accepted", &error);
                 // Most often file descriptors ran out: others must close theirs first.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         if door.open.load(Ordering::Relaxed) >= limits.connections {
-            complaint.about("too many connections are open: a new one is closed", &address);
+            door.complaint
+                .about("too many connections are open: a new one is closed", &address);
             continue;
         }
         let (ticket, evicted) = door.handshakes.begin(limits.handshakes);
         if evicted {
-            complaint.about(
+            door.complaint.about(
                 "too many handshakes are unfinished: the oldest is ended",
                 &address,
             );
@@ -141,6 +143,10 @@ struct Door<H> {
     end: CancellationToken,
     handshakes: Handshakes,
     open: AtomicUsize,
+    /// About what is held too often.
+    complaint: Complaint,
+    /// About what peers say.
+    nonsense: Complaint,
 }
 
 impl<H: Handle> Door<H> {
@@ -158,6 +164,9 @@ impl<H: Handle> Door<H> {
                 Ok(Ok(stream)) => Some(stream),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, peer = %address, "a TLS handshake failed");
+                    if error.kind() == std::io::ErrorKind::InvalidData {
+                        self.nonsense.about("a TLS handshake failed", &format_args!("{address}: {error}"));
+                    }
                     None
                 }
                 Err(_) => None,
@@ -183,6 +192,12 @@ impl<H: Handle> Door<H> {
         };
         if let Err(error) = served {
             tracing::debug!(%error, peer = %address, "a connection ended early");
+            if is_nonsense(&error) {
+                self.nonsense.about(
+                    "a connection that broke the protocol was ended",
+                    &format_args!("{address}: {error}"),
+                );
+            }
         }
     }
 
@@ -248,6 +263,12 @@ impl<H: Handle> Door<H> {
     }
 }
 
+/// Whether a peer sent what is no HTTP, rather than went away.
+fn is_nonsense(error: &hyper::Error) -> bool {
+    let gone = std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>());
+    !(gone || error.is_incomplete_message() || error.is_canceled() || error.is_timeout())
+}
+
 async fn answer<H: Handle>(
     handler: Arc<H>,
     request: Request<Incoming>,
@@ -294,28 +315,6 @@ impl Handshakes {
     fn end(&self, number: u64) -> bool {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.remove(&number).is_some()
-    }
-}
-
-/// Says at most every ten seconds that something is wrong, and how often it was in between.
-#[derive(Debug, Default)]
-struct Complaint(Mutex<(Option<Instant>, u64)>);
-
-impl Complaint {
-    fn about(&self, what: &'static str, detail: &dyn std::fmt::Display) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.1 += 1;
-        let now = Instant::now();
-        if state
-            .0
-            .is_some_and(|last| now.duration_since(last) < Duration::from_secs(10))
-        {
-            return;
-        }
-        let times = std::mem::take(&mut state.1);
-        state.0 = Some(now);
-        drop(state);
-        tracing::warn!(%detail, times, "{what}");
     }
 }
 
