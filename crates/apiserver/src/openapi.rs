@@ -1,8 +1,9 @@
 //! `/openapi/v3`: an index, and a document for each group and version. `/openapi/v2`: one document of everything.
 //!
-//! Documents are made when they are asked for and not kept: clients keep them, and say which they have.
+//! Documents are made when they are asked for, and kept as long as the same is served.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use codec::openapi::{ANSWER_CONTENT_TYPE, CONTENT_TYPE};
@@ -15,12 +16,15 @@ use serde_json::{Value, json};
 use crate::body::Body;
 use crate::discovery::etag;
 use crate::error;
+use crate::group::GroupHandler;
 use crate::negotiate::media_type;
 use crate::paths::{GIT_VERSION, tagged, unless_known};
 use crate::query::Query;
 use crate::registry::{Served, Snapshot};
 use crate::respond;
 use crate::server::ApiServer;
+
+const JSON: &str = "application/json";
 
 /// Answers a request below `/openapi`; `segments` are those behind it.
 pub(crate) fn answer(
@@ -42,8 +46,10 @@ pub(crate) fn answer(
                 ["apis", group, version] => (*group, *version),
                 _ => return Err(error::no_such_path()),
             };
-            let document = document(server, &snapshot, group, version).ok_or_else(error::no_such_path)?;
-            let mut response = tagged(headers, "application/json", &document);
+            let mut response = match server.group(group, version) {
+                Some(handler) => tagged(headers, "application/json", &virtual_document(handler.as_ref())),
+                None => version_three(server, &snapshot, group, version, headers)?,
+            };
             let hash = Query::parse(request.uri.query().unwrap_or_default());
             if hash.get("hash").is_some() {
                 response.headers_mut().insert(
@@ -57,12 +63,32 @@ pub(crate) fn answer(
     }
 }
 
-/// A text that changes with what documents say of a resource.
-fn stated(served: &Served) -> String {
-    match custom_kind(served) {
-        Some(kind) => format!("{kind:?}"),
-        None => format!("{} {GIT_VERSION}", served.plural),
+/// Documents that were asked for, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Documents(Mutex<BTreeMap<String, Arc<OnceLock<Bytes>>>>);
+
+impl Documents {
+    fn get(&self, name: &str, make: impl FnOnce() -> Bytes) -> Bytes {
+        let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = documents.entry(name.to_owned()).or_default().clone();
+        // One that takes long keeps nobody from the others.
+        drop(documents);
+        document.get_or_init(make).clone()
     }
+}
+
+/// The tag of a document about some resources: changes with what is said of them, and with the program that says it.
+fn tag<'a>(content_type: &str, about: impl Iterator<Item = &'a Arc<Served>>) -> String {
+    let mut text = format!("{content_type} {GIT_VERSION} {}", env!("CARGO_PKG_VERSION"));
+    for served in about {
+        let stated = served.stated.get_or_init(|| match custom_kind(served) {
+            Some(kind) => etag(&format!("{kind:?}")),
+            None => served.plural.to_string(),
+        });
+        text.push(' ');
+        text.push_str(stated);
+    }
+    etag(&text)
 }
 
 /// Every group and version, with its document's address. The hash changes with the group's definitions.
@@ -70,11 +96,7 @@ fn index(server: &ApiServer, snapshot: &Snapshot) -> Value {
     let mut documents = Vec::new();
     for (group, versions) in snapshot.groups() {
         for version in versions {
-            let stated: Vec<String> = snapshot
-                .of(&group, &version)
-                .map(|served| stated(served))
-                .collect();
-            let hash = etag(&stated.join(" "));
+            let hash = tag(JSON, snapshot.of(&group, &version));
             documents.push((path_of(&group, &version), hash.trim_matches('"').to_owned()));
         }
     }
@@ -93,27 +115,32 @@ fn index(server: &ApiServer, snapshot: &Snapshot) -> Value {
     )
 }
 
-fn document(server: &ApiServer, snapshot: &Snapshot, group: &str, version: &str) -> Option<Value> {
-    let groups = server.groups();
-    let handler = groups
-        .iter()
-        .find(|handler| handler.group() == group && handler.version() == version);
-    if let Some(handler) = handler {
-        return Some(handler.openapi().unwrap_or_else(|| {
-            json!({
-                "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {},
-                "components": {"schemas": {}},
-            })
-        }));
-    }
-    snapshot.of(group, version).next()?;
-    let custom: Vec<CustomKind<'_>> = snapshot
-        .of(group, version)
-        .filter_map(|served| custom_kind(served))
-        .collect();
-    let mut document = v3(group, version, &custom);
-    describe(server, document.pointer_mut("/components/schemas"));
-    Some(document)
+fn virtual_document(handler: &dyn GroupHandler) -> Value {
+    handler.openapi().unwrap_or_else(|| {
+        json!({
+            "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {},
+            "components": {"schemas": {}},
+        })
+    })
+}
+
+fn version_three(
+    server: &ApiServer,
+    snapshot: &Snapshot,
+    group: &str,
+    version: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let about = || snapshot.of(group, version);
+    about().next().ok_or_else(error::no_such_path)?;
+    Ok(unless_known(headers, JSON, &tag(JSON, about()), || {
+        snapshot.documents.get(&path_of(group, version), || {
+            let custom: Vec<CustomKind<'_>> = about().filter_map(|served| custom_kind(served)).collect();
+            let mut document = v3(group, version, &custom);
+            describe(server, document.pointer_mut("/components/schemas"));
+            Bytes::from(document.to_string())
+        })
+    }))
 }
 
 fn describe(server: &ApiServer, schemas: Option<&mut Value>) {
@@ -146,23 +173,58 @@ fn version_two(
         .get(http::header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let json = "application/json";
-    let chosen = media_type(accept, &[json, CONTENT_TYPE, ANSWER_CONTENT_TYPE])?;
-    let content_type = if chosen == json { json } else { ANSWER_CONTENT_TYPE };
-    let stated: Vec<String> = snapshot.all().iter().map(|served| stated(served)).collect();
-    let etag = etag(&format!("{content_type} {}", stated.join(" ")));
-    Ok(unless_known(headers, content_type, &etag, || {
-        let custom: Vec<CustomKind<'_>> = snapshot
-            .all()
-            .iter()
-            .filter_map(|served| custom_kind(served))
-            .collect();
-        let mut document = v2(&custom);
-        describe(server, document.get_mut("definitions"));
-        Bytes::from(if content_type == json {
-            document.to_string().into_bytes()
-        } else {
-            codec::openapi::encode(&document)
+    let chosen = media_type(accept, &[JSON, CONTENT_TYPE, ANSWER_CONTENT_TYPE])?;
+    let content_type = if chosen == JSON { JSON } else { ANSWER_CONTENT_TYPE };
+    let tag = tag(content_type, snapshot.all().iter());
+    Ok(unless_known(headers, content_type, &tag, || {
+        snapshot.documents.get(content_type, || {
+            let custom: Vec<CustomKind<'_>> = snapshot
+                .all()
+                .iter()
+                .filter_map(|served| custom_kind(served))
+                .collect();
+            let mut document = v2(&custom);
+            describe(server, document.get_mut("definitions"));
+            Bytes::from(if content_type == JSON {
+                document.to_string().into_bytes()
+            } else {
+                codec::openapi::encode(&document)
+            })
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{Registry, custom};
+
+    #[test]
+    fn a_tag_changes_with_what_is_said_and_documents_go_with_it() {
+        let registry = Registry::new();
+        let define = |revision: u64, kind: &str| {
+            let definition = json!({
+                "spec": {"group": "example.com", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [
+                    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": kind}}}]},
+                "status": {"conditions": [{"type": "Established", "status": "True"}]},
+            });
+            let served = custom::served(&definition);
+            registry.set_custom("widgets.example.com", source::Revision(revision), served);
+            registry.snapshot()
+        };
+        let (first, second) = (define(1, "object"), define(2, "string"));
+        let tags =
+            |snapshot: &Snapshot| ["example.com", "apps"].map(|group| tag(JSON, snapshot.of(group, "v1")));
+        let ([one, apps], [two, same]) = (tags(&first), tags(&second));
+        assert_ne!(one, two);
+        assert_eq!(apps, same);
+        for (snapshot, text) in [(&first, "a"), (&first, "a"), (&second, "b")] {
+            let mut made = text;
+            for _ in 0..2 {
+                let document = snapshot.documents.get("x", || Bytes::from(made));
+                assert_eq!(document, text);
+                made = "made twice";
+            }
+        }
+    }
 }

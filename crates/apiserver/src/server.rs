@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use machinery::ApiError;
 use serde_json::{Value, json};
 use source::{Change, Key, Object, ObjectSource, Write};
@@ -19,6 +19,7 @@ use crate::authn::{Authenticator, Gate};
 use crate::authz::{Authorizer, check_binding, check_role};
 use crate::body::{Body, BoxError};
 use crate::bulk::Bulk;
+use crate::complaint::Complaint;
 use crate::definitions;
 use crate::error;
 use crate::group::{GroupHandler, PodBackend};
@@ -96,6 +97,7 @@ pub struct ApiServer {
     health: Health,
     pub(crate) addresses: Addresses,
     pub(crate) bulk: Bulk,
+    refused: Complaint,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
 }
 
@@ -122,6 +124,7 @@ impl ApiServer {
             health: Health::default(),
             addresses: Addresses::default(),
             bulk: Bulk::default(),
+            refused: Complaint::default(),
             groups: RwLock::default(),
         }))
     }
@@ -155,6 +158,14 @@ impl ApiServer {
         self.groups.read().expect("no holder panics").clone()
     }
 
+    pub(crate) fn group(&self, group: &str, version: &str) -> Option<Arc<dyn GroupHandler>> {
+        let groups = self.groups.read().expect("no holder panics");
+        let mut groups = groups.iter();
+        groups
+            .find(|found| found.group() == group && found.version() == version)
+            .cloned()
+    }
+
     /// Adds a virtual API group.
     pub fn add_group(&self, group: Arc<dyn GroupHandler>) {
         self.groups.write().expect("no holder panics").push(group);
@@ -164,7 +175,7 @@ impl ApiServer {
     pub async fn handle(self: &Arc<Self>, request: Request<Body>, caller: Caller) -> Response<Body> {
         let running = self.metrics.begin();
         let start = tokio::time::Instant::now();
-        let encoding = error_encoding(&request);
+        let accept = request.headers().get(http::header::ACCEPT).cloned();
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
         let answer = AssertUnwindSafe(self.answer(&info, &query, request, caller))
@@ -172,22 +183,31 @@ impl ApiServer {
             .await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => respond::error(&error, encoding),
+            Ok(Err(error)) => respond::error(&error, error_encoding(accept.as_ref())),
             Err(_) => {
                 tracing::error!(path = %info.path, verb = %info.verb, "a request handler panicked");
                 respond::error(
                     &ApiError::internal("the server failed while it handled this request"),
-                    encoding,
+                    error_encoding(accept.as_ref()),
                 )
             }
         };
+        let status = response.status();
+        if is_bad_input(status) {
+            // No word of the body: it may be a secret.
+            let path = info.path.chars().take(200).collect::<String>();
+            self.refused.about(
+                "bad input was refused",
+                &format_args!("{status}: {} {path:?}", info.verb),
+            );
+        }
         let known = if self.knows(&info) {
             Known::Served
         } else {
             Known::Unknown
         };
         self.metrics
-            .answered(&info, known, response.status().as_u16(), start.elapsed());
+            .answered(&info, known, status.as_u16(), start.elapsed());
         drop(running);
         response
     }
@@ -215,14 +235,7 @@ impl ApiServer {
             let (parts, _) = request.into_parts();
             return paths::answer(self, info, query, &parts).await;
         }
-        let group = self
-            .groups
-            .read()
-            .expect("no holder panics")
-            .iter()
-            .find(|group| group.group() == info.group && group.version() == info.version)
-            .cloned();
-        match group {
+        match self.group(&info.group, &info.version) {
             Some(group) => Ok(group.handle(info.clone(), user, request).await),
             None => handlers::dispatch(self, info, query, &user, request).await,
         }
@@ -355,13 +368,20 @@ fn state_requester(user: &UserInfo, request: &mut Value) {
     }
 }
 
+/// Whether a request was refused for what it is made of, rather than for what it asks.
+fn is_bad_input(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    )
+}
+
 /// What errors are written in: protobuf where the client takes that.
-fn error_encoding(request: &Request<Body>) -> Encoding {
-    let accept = request
-        .headers()
-        .get(http::header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+fn error_encoding(accept: Option<&http::HeaderValue>) -> Encoding {
+    let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let offer = Offer {
         protobuf: true,
         forms: true,
@@ -403,5 +423,22 @@ where
                 .insert(http::header::AUTHORIZATION, authorization);
         }
         Box::pin(async move { Ok(server.handle(request, caller).await) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::AllowAll;
+    use crate::authz::fake::FakeSource;
+
+    #[tokio::test]
+    async fn a_requests_future_is_small() {
+        let source = Arc::new(FakeSource::default());
+        let config = Config::new(source, clock::Env::system(), Arc::new(AllowAll));
+        let server = ApiServer::start(config).await.unwrap();
+        let future = server.handle(Request::new(Body::empty()), Caller::Peer(Peer::default()));
+        let size = std::mem::size_of_val(&future);
+        assert!(size <= 4_096, "{size} bytes are copied for each request");
     }
 }

@@ -1,5 +1,7 @@
 //! The built-in resources: what is known of them, and what only a server needs to know.
 
+use std::sync::OnceLock;
+
 use smol_str::SmolStr;
 
 use super::{ScalePaths, SchemaRef, Served, Subresource, api_version};
@@ -109,6 +111,7 @@ fn served(resource: &'static machinery::builtin::Resource) -> Served {
             .unwrap_or_default(),
         strategy: strategy::of(storage_group, plural),
         custom: None,
+        stated: OnceLock::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Custom resource definitions: what they serve, and what their status says.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use machinery::jsonpath::JsonPath;
 use machinery::schema::Schema;
@@ -129,6 +129,7 @@ fn served_version(spec: &Value, version: &Value, stored: &str, terminating: bool
             openapi: Some(openapi.clone()).filter(|schema| !schema.is_null()),
             terminating,
         }),
+        stated: OnceLock::new(),
     }
 }
 

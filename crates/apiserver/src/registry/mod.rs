@@ -7,7 +7,7 @@ pub(crate) mod builtin;
 pub(crate) mod custom;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use machinery::Gvk;
 use machinery::resource::join_api_version;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use source::Revision;
 
+use crate::openapi::Documents;
 use crate::strategy::Strategy;
 use custom::CustomColumn;
 
@@ -113,6 +114,8 @@ pub(crate) struct Served {
     pub(crate) strategy: &'static Strategy,
     /// `None` for built-in resources.
     pub(crate) custom: Option<Custom>,
+    /// Changes with what OpenAPI documents say of it. Made when it is first asked for.
+    pub(crate) stated: OnceLock<String>,
 }
 
 impl Served {
@@ -151,13 +154,18 @@ impl Served {
 pub(crate) struct Snapshot {
     /// Sorted by group, version and plural.
     served: Vec<Arc<Served>>,
+    /// OpenAPI documents about it.
+    pub(crate) documents: Documents,
 }
 
 impl Snapshot {
     fn new(mut served: Vec<Arc<Served>>) -> Self {
         served.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         served.dedup_by(|a, b| a.sort_key() == b.sort_key());
-        Self { served }
+        Self {
+            served,
+            documents: Documents::default(),
+        }
     }
 
     /// One resource.
