@@ -10,6 +10,8 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 
+use crate::bulk::{LARGE, Room, hold};
+
 /// Whatever goes wrong while a body is read.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -63,6 +65,15 @@ impl Body {
     /// # Errors
     /// [`ReadError::TooLarge`] as soon as it is known to be, [`ReadError::Broken`] if the stream fails.
     pub async fn read(self, limit: usize) -> Result<Bytes, ReadError> {
+        self.read_to_end(limit, None).await
+    }
+
+    /// The same. If it is large and still under way, it has room of its own until all that refers to its bytes is gone.
+    pub(crate) async fn read_within(self, limit: usize, room: &Room) -> Result<Bytes, ReadError> {
+        self.read_to_end(limit, Some(room)).await
+    }
+
+    async fn read_to_end(self, limit: usize, room: Option<&Room>) -> Result<Bytes, ReadError> {
         let mut stream = match self.0 {
             Inner::Full(bytes) => {
                 let bytes = bytes.unwrap_or_default();
@@ -80,12 +91,14 @@ impl Body {
         }
         let mut first = Bytes::new();
         let mut rest: Option<BytesMut> = None;
+        let mut place = None;
         while let Some(frame) = stream.frame().await {
             let Ok(data) = frame.map_err(ReadError::Broken)?.into_data() else {
                 continue;
             };
             let so_far = rest.as_ref().map_or(first.len(), BytesMut::len);
-            if so_far + data.len() > limit {
+            let size = so_far + data.len();
+            if size > limit {
                 discard(stream).await;
                 return Err(ReadError::TooLarge(limit));
             }
@@ -93,14 +106,25 @@ impl Body {
                 Some(buffer) => buffer.extend_from_slice(&data),
                 None if first.is_empty() => first = data,
                 None => {
-                    let mut buffer = BytesMut::with_capacity((so_far + data.len()) * 2);
+                    let mut buffer = BytesMut::with_capacity(size * 2);
                     buffer.extend_from_slice(&first);
                     buffer.extend_from_slice(&data);
                     rest = Some(buffer);
                 }
             }
+            if let Some(room) = room.filter(|_| place.is_none() && !stream.is_end_stream()) {
+                let left = stream.size_hint().exact();
+                let left = left.and_then(|left| usize::try_from(left).ok());
+                if size + left.unwrap_or(0) >= LARGE {
+                    place = room.take(left.map_or(limit, |left| size + left)).await;
+                }
+            }
         }
-        Ok(rest.map_or(first, BytesMut::freeze))
+        let bytes = rest.map_or(first, BytesMut::freeze);
+        Ok(match place {
+            Some(place) => hold(bytes, place),
+            None => bytes,
+        })
     }
 }
 
@@ -189,6 +213,8 @@ impl HttpBody for Body {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[tokio::test]
@@ -205,5 +231,80 @@ mod tests {
         assert!(Body::from("abc").read(2).await.is_err());
         assert_eq!(chunks(&[2, 3, 4]).read(9).await.unwrap().len(), 9);
         assert!(chunks(&[2, 3, 4]).read(8).await.is_err());
+    }
+
+    /// A body of a known or unknown length, whose chunks come when they are sent.
+    fn sent(length: Option<usize>) -> (mpsc::UnboundedSender<Bytes>, Body) {
+        struct Sent(Option<u64>, mpsc::UnboundedReceiver<Bytes>);
+        impl HttpBody for Sent {
+            type Data = Bytes;
+            type Error = BoxError;
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+                if self.is_end_stream() {
+                    return Poll::Ready(None);
+                }
+                let polled = self.1.poll_recv(context);
+                if let (Some(left), Poll::Ready(Some(bytes))) = (&mut self.0, &polled) {
+                    *left -= bytes.len() as u64;
+                }
+                polled.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            fn is_end_stream(&self) -> bool {
+                self.0 == Some(0)
+            }
+            fn size_hint(&self) -> SizeHint {
+                self.0.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let length = length.map(|length| length as u64);
+        (sender, Body::new(Sent(length, receiver)))
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_read_as_there_is_room_and_no_other_waits() {
+        const LIMIT: usize = 4 * LARGE;
+        let room = Room::of(LIMIT);
+        let bytes = |size: usize| Bytes::from(vec![b'x'; size]);
+        // One of a length that nobody knows takes all of it, once it is seen to be large.
+        let (sender, unknown) = sent(None);
+        let mut unknown = std::pin::pin!(unknown.read_within(LIMIT, &room));
+        for (chunk, left) in [(LARGE - 1, LIMIT), (1, 0), (LARGE, 0)] {
+            sender.send(bytes(chunk)).unwrap();
+            assert!(futures::poll!(unknown.as_mut()).is_pending());
+            assert_eq!(room.left(), left);
+        }
+        let (large, waiting) = sent(Some(LARGE));
+        let mut waiting = std::pin::pin!(waiting.read_within(LIMIT, &room));
+        large.send(bytes(1)).unwrap();
+        large.send(bytes(LARGE - 1)).unwrap();
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        // Small ones, and those that are in memory as a whole, take none.
+        let (small, read) = sent(Some(LARGE - 1));
+        small.send(bytes(LARGE - 1)).unwrap();
+        assert_eq!(read.read_within(LIMIT, &room).await.unwrap().len(), LARGE - 1);
+        let whole = Body::new(http_body_util::Full::new(bytes(LIMIT)));
+        assert_eq!(whole.read_within(LIMIT, &room).await.unwrap().len(), LIMIT);
+        // The room is free again when the bytes are gone.
+        drop(sender);
+        let read = unknown.await.unwrap();
+        let part = read.slice(..1);
+        drop(read);
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        drop(part);
+        let read = waiting.await.unwrap();
+        assert_eq!((read.len(), room.left()), (LARGE, LIMIT - LARGE));
+        drop(read);
+        // So it is when a client goes away.
+        let (large, left) = sent(Some(LARGE));
+        large.send(bytes(1)).unwrap();
+        let mut left = Box::pin(left.read_within(LIMIT, &room));
+        assert!(futures::poll!(left.as_mut()).is_pending());
+        assert_eq!(room.left(), LIMIT - LARGE);
+        drop(left);
+        assert_eq!(room.left(), LIMIT);
     }
 }

@@ -15,7 +15,8 @@ pub(crate) use list::token_is_valid as list_token;
 pub(crate) use scale::{scale_of, set};
 pub(crate) use update::verdict;
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, header};
@@ -25,6 +26,7 @@ use smol_str::SmolStr;
 use source::{Key, Object};
 
 use crate::body::{Body, ReadError};
+use crate::bulk::Room;
 use crate::decode::{self, BodyFormat};
 use crate::error;
 use crate::negotiate::{Accepted, Offer, negotiate};
@@ -37,6 +39,9 @@ use crate::user::UserInfo;
 
 /// Larger bodies are refused.
 pub(crate) const BODY_LIMIT: usize = 3 * 1_024 * 1_024;
+
+/// Room for large bodies. The memory is the process's, and so is this.
+static ROOM: LazyLock<Room> = LazyLock::new(Room::default);
 
 /// Slower bodies are refused.
 const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -170,13 +175,34 @@ impl Call<'_> {
             return Err(decode::unsupported(&["application/json", "application/yaml"]));
         }
         let (value, repeated) = decode::decode(format, body)?;
-        let repeated = repeated
-            .into_iter()
-            .map(|path| format!("duplicate field \"{path}\""))
-            .collect();
-        self.report_fields(repeated)?;
+        let mut problems = duplicates(repeated);
+        let strict = self.validation == FieldValidation::Strict && !problems.is_empty();
+        if strict && matches!(self.info.subresource.as_str(), "" | "status") {
+            // What is refused at all is told of in full.
+            let schema = self.served.schema.as_ref();
+            problems
+                .extend(schema.map_or_else(Vec::new, |schema| unknowns(schema.get().unknown_fields(&value))));
+        }
+        self.report_fields(problems)
+            .map_err(|error| update::unfit_fields(&self.served, error))?;
         Ok(value)
     }
+}
+
+/// What is said of fields that a body names twice.
+fn duplicates(paths: Vec<String>) -> Vec<String> {
+    paths
+        .iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .collect()
+}
+
+/// What is said of fields that a schema does not have.
+fn unknowns(paths: Vec<String>) -> Vec<String> {
+    paths
+        .iter()
+        .map(|path| format!("unknown field \"{path}\""))
+        .collect()
 }
 
 /// A point in time as objects write it: whole seconds, UTC.
@@ -192,7 +218,7 @@ const FIELDS_LIMIT: usize = 50;
 /// # Errors
 /// 413 for one of more than 3 MiB, 504 for one that takes longer than a minute, 400 for one that breaks off.
 pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    let read = tokio::time::timeout(BODY_TIMEOUT, body.read(BODY_LIMIT)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, body.read_within(BODY_LIMIT, &ROOM)).await;
     let read = read.map_err(|_| {
         ApiError::new(
             Reason::Timeout,
@@ -284,7 +310,7 @@ pub(crate) async fn dispatch(
         let object = subresources::connected(&call).await?;
         drop(call);
         let request = Request::from_parts(parts, body);
-        return subresources::connect(server, info, user, object, request).await;
+        return Box::pin(subresources::connect(server, info, user, object, request)).await;
     } else {
         check_verb(&call)?;
         let body = if matches!(info.verb.as_str(), "get" | "list" | "watch") {
@@ -293,13 +319,13 @@ pub(crate) async fn dispatch(
             read_body(body).await?
         };
         let size = body.len();
-        let answer = async {
+        let answer = pin!(async {
             if info.subresource.is_empty() {
                 main_resource(&mut call, body).await
             } else {
-                subresources::answer(&mut call, body).await
+                Box::pin(subresources::answer(&mut call, body)).await
             }
-        };
+        });
         server.bulk.run(size, answer).await?
     };
     respond::add_warnings(&mut response, &call.warnings);
@@ -322,6 +348,7 @@ fn check_verb(call: &Call<'_>) -> Result<(), ApiError> {
     }
 }
 
+/// What is rare, or takes long anyway, is boxed: every request's future has room for the largest of the others.
 async fn main_resource(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let verb: SmolStr = call.info.verb.clone();
     match (verb.as_str(), call.info.name.is_empty()) {
@@ -330,13 +357,13 @@ async fn main_resource(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body
             present::stored(call, http::StatusCode::OK, &object)
         }
         ("list", true) => list::list(call).await,
-        ("watch", _) => watch::watch(call).await,
-        ("create", true) if is_review(call) => subresources::review(call, body).await,
+        ("watch", _) => Box::pin(watch::watch(call)).await,
+        ("create", true) if is_review(call) => Box::pin(subresources::review(call, body)).await,
         ("create", true) => create::create(call, body).await,
         ("update", false) => update::replace(call, Part::Main, body).await,
         ("patch", false) => patch::patch(call, Part::Main, body).await,
         ("delete", false) => delete::delete(call, body).await,
-        ("deletecollection", true) => delete::collection(call, body).await,
+        ("deletecollection", true) => Box::pin(delete::collection(call, body)).await,
         _ => Err(error::no_such_verb()),
     }
 }

@@ -8,7 +8,7 @@ use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 
 use super::update::Tracked;
-use super::{Call, Part, create, metadata, update};
+use super::{Call, Part, create, duplicates, metadata, unknowns, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
 use crate::error;
@@ -49,7 +49,7 @@ impl Kind {
 pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Result<Response<Body>, ApiError> {
     let kind = Kind::from_content_type(call.header(header::CONTENT_TYPE), call.served.custom.is_some())?;
     if kind == Kind::Apply {
-        return apply(call, part, &body).await;
+        return Box::pin(apply(call, part, &body)).await;
     }
     if call.query.get("force").is_some_and(|force| !force.is_empty()) {
         return Err(ApiError::invalid(
@@ -64,11 +64,7 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
         ));
     }
     let (patch, repeated) = decode::json(&body)?;
-    let repeated = repeated
-        .into_iter()
-        .map(|path| format!("duplicate field \"{path}\""))
-        .collect();
-    call.report_fields(repeated)?;
+    call.report_fields(duplicates(repeated))?;
     check(kind, &patch)?;
     let named = match kind {
         Kind::Json => false,
@@ -153,11 +149,7 @@ fn finish(call: &mut Call<'_>, new: &mut Value) -> Result<(), ApiError> {
 /// Answers a server-side apply.
 async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let (config, repeated) = decode::decode(BodyFormat::Yaml, body)?;
-    let repeated = repeated
-        .into_iter()
-        .map(|path| format!("duplicate field \"{path}\""))
-        .collect();
-    call.report_fields(repeated)?;
+    call.report_fields(duplicates(repeated))?;
     if !config.is_object() {
         return Err(ApiError::bad_request("the body is no object"));
     }
@@ -180,11 +172,7 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
     metadata::admit(call, &mut config, Some(&name))?;
     if let Some(schema) = &call.served.schema {
         let unknown = schema.get().unknown_fields(&config);
-        let unknown = unknown
-            .into_iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
-        call.report_fields(unknown)?;
+        call.report_fields(unknowns(unknown))?;
     }
     let reset = update::reset_fields(&call.served, part);
     let found = call
@@ -194,12 +182,12 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
         .get(&call.key())
         .await
         .map_err(error::of_source)?;
-    if found.is_none() && part == Part::Main {
+    if found.is_none() && part == Part::Main && call.info.subresource.is_empty() {
         return create_applied(call, &config, &manager, force).await;
     }
     let outcome = update::change(call, part, true, Tracked::Already, |call, old| {
         let mut new = {
-            let writer = update::writer(call, &manager, &reset);
+            let writer = update::writer(call, &manager, reset);
             managed::apply(old, &config, force, &writer).map_err(|error| {
                 ApiError::from(error).about(&call.served.group, &call.served.plural, &name)
             })?
@@ -235,7 +223,7 @@ async fn create_applied(
         "metadata": {"name": name.as_str()},
     });
     let object = {
-        let writer = update::writer(call, manager, &reset);
+        let writer = update::writer(call, manager, reset);
         managed::apply(&empty, config, force, &writer)?
     };
     let outcome = create::create_object(call, object, Tracked::Already).await?;

@@ -1,7 +1,7 @@
 //! Changing objects: the way that replacing, patching and scaling share.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use source::{Change, Error, Expect, Object, Write};
 
 use super::create::{self, Outcome};
-use super::{Call, Part, STRICT, metadata};
+use super::{Call, Part, STRICT, metadata, unknowns};
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::registry::{SchemaRef, Served};
@@ -64,7 +64,8 @@ pub(super) async fn replace(
         ));
     }
     let outcome = change(call, part, !named, Tracked::ByDifference, |_, _| {
-        Ok(wanted.clone())
+        // What names its version is tried once.
+        Ok(if named { wanted.take() } else { wanted.clone() })
     })
     .await?;
     outcome.respond(call, StatusCode::OK)
@@ -86,7 +87,9 @@ pub(super) async fn change(
         let old = object::parse(&served, &stored.json)?;
         let mut new = make(call, &old)?;
         check_preconditions(&served, &name, &new, &old)?;
-        keep_managers(&mut new, &old);
+        if tracked == Tracked::ByDifference {
+            keep_managers(&mut new, &old);
+        }
         prepare(&served, part, &mut new, &old);
         validate(&served, part, &new, &old)?;
         if new == old {
@@ -195,12 +198,15 @@ fn check_preconditions(served: &Served, name: &str, new: &Value, old: &Value) ->
 
 /// The same for an object that was sent whole.
 pub(super) fn check_whole(call: &mut Call<'_>, object: &mut Value) -> Result<(), ApiError> {
-    check_schema(call, object).map_err(|mut error| {
-        if error.message.starts_with(STRICT) {
-            error.message = format!("{}: {}", unfit(&call.served), error.message);
-        }
-        error
-    })
+    check_schema(call, object).map_err(|error| unfit_fields(&call.served, error))
+}
+
+/// A refusal of fields, with what the body cannot be for their sake; other errors as they are.
+pub(super) fn unfit_fields(served: &Served, mut error: ApiError) -> ApiError {
+    if error.message.starts_with(STRICT) {
+        error.message = format!("{}: {}", unfit(served), error.message);
+    }
+    error
 }
 
 /// Prunes what the schema does not know, and fills in its defaults and those of the kind.
@@ -208,11 +214,7 @@ pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<()
     let served = call.served.clone();
     if let Some(schema) = &served.schema {
         let unknown = schema.get().prune(object);
-        let unknown = unknown
-            .into_iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
-        call.report_fields(unknown)?;
+        call.report_fields(unknowns(unknown))?;
         if served.custom.is_some() {
             schema.get().fill_defaults(object);
         } else {
@@ -232,17 +234,20 @@ fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
             }
         }
         Part::Status => {
-            let status = new.get("status").cloned();
-            let mut next = old.clone();
+            let taken = |new: &mut Value, field: &str| new.get_mut(field).map(Value::take);
+            let (status, metadata) = (taken(new, "status"), taken(new, "metadata"));
+            let mut metadata = metadata.unwrap_or_default();
             if served.custom.is_none() {
-                next["metadata"] = new["metadata"].clone();
-                copy(&mut next["metadata"], &old["metadata"], "labels");
-                copy(&mut next["metadata"], &old["metadata"], "ownerReferences");
+                copy(&mut metadata, &old["metadata"], "labels");
+                copy(&mut metadata, &old["metadata"], "ownerReferences");
             } else {
-                copy(&mut next["metadata"], &new["metadata"], "managedFields");
+                let managers = taken(&mut metadata, "managedFields");
+                metadata = fields_but(&old["metadata"], &["managedFields"]);
+                set_or_remove(&mut metadata, "managedFields", managers);
             }
-            set_or_remove(&mut next, "status", status);
-            *new = next;
+            *new = fields_but(old, &["status", "metadata"]);
+            set_or_remove(new, "metadata", Some(metadata));
+            set_or_remove(new, "status", status);
         }
         Part::Finalize => {
             let finalizers = new["spec"].get("finalizers").cloned();
@@ -277,15 +282,23 @@ fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
 }
 
 fn content_differs(served: &Served, new: &Value, old: &Value) -> bool {
-    let content = |object: &Value| {
-        let mut map = object.as_object().cloned().unwrap_or_default();
-        map.remove("metadata");
-        if served.has_status || served.custom.is_none() {
-            map.remove("status");
-        }
-        map
-    };
-    content(new) != content(old)
+    let has_status = served.has_status || served.custom.is_none();
+    let is_content = |field: &str| field != "metadata" && !(has_status && field == "status");
+    let content = |object| fields(object).filter(|(field, _)| is_content(field));
+    content(new).ne(content(old))
+}
+
+/// An object's fields, in the order of their names.
+fn fields(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
+}
+
+/// A copy of an object without some of its fields.
+fn fields_but(object: &Value, without: &[&str]) -> Value {
+    fields(object)
+        .filter(|(field, _)| !without.contains(&field.as_str()))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect()
 }
 
 fn copy(to: &mut Value, from: &Value, field: &str) {
@@ -390,14 +403,19 @@ pub(super) fn unfit(served: &Served) -> String {
 }
 
 /// Fields that a request on a part of an object cannot change.
-pub(super) fn reset_fields(served: &Served, part: Part) -> FieldSet {
+pub(super) fn reset_fields(served: &Served, part: Part) -> &'static FieldSet {
+    static NONE: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["status"]));
+    static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["spec"]));
+    static ALL_BUT_STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["spec", "metadata"]));
+    static SPEC_AND_LABELS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["spec", "metadata.labels"]));
     match part {
-        Part::Main if served.has_status => FieldSet::of(&["status"]),
-        Part::Main => FieldSet::default(),
-        Part::Status if served.custom.is_some() => FieldSet::of(&["spec", "metadata"]),
-        Part::Status => FieldSet::of(&["spec", "metadata.labels"]),
-        Part::Finalize => FieldSet::of(&["status"]),
-        Part::Approval => FieldSet::of(&["spec"]),
+        Part::Main if served.has_status => &STATUS,
+        Part::Main => &NONE,
+        Part::Status if served.custom.is_some() => &ALL_BUT_STATUS,
+        Part::Status => &SPEC_AND_LABELS,
+        Part::Finalize => &STATUS,
+        Part::Approval => &SPEC,
     }
 }
 
@@ -417,7 +435,7 @@ pub(super) fn writer<'a>(call: &'a Call<'_>, manager: &'a str, reset: &'a FieldS
 pub(super) fn track(call: &Call<'_>, old: Option<&Value>, new: &mut Value, part: Part) {
     let manager = call.manager();
     let reset = reset_fields(&call.served, part);
-    let writer = writer(call, &manager, &reset);
+    let writer = writer(call, &manager, reset);
     let empty = json!({"apiVersion": new["apiVersion"], "kind": new["kind"], "metadata": {}});
     *new = managed::update(old.unwrap_or(&empty), std::mem::take(new), &writer);
 }

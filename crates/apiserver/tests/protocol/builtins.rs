@@ -120,6 +120,61 @@ async fn apply_creates_merges_and_reports_conflicts() {
         .expect(200);
     assert_eq!(forced["spec"]["replicas"], 7);
     it.patch(&uri, "apply", deployment("d")).await.expect(422);
+    // A part of what is not there is not made.
+    let part = "/api/v1/namespaces/default/pods/none/ephemeralcontainers?fieldManager=one";
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "none"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    it.patch(part, "apply", pod).await.expect(404);
+}
+
+#[tokio::test]
+async fn who_applies_nothing_any_longer_manages_nothing() {
+    let it = Harness::new().await;
+    let uri = "/api/v1/namespaces/default/configmaps/c";
+    let map = |value: Option<&str>| {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+        if let Some(value) = value {
+            map["data"] = json!({"k": value});
+        }
+        map
+    };
+    let apply = async |manager: &str, value: Option<&str>| {
+        let uri = format!("{uri}?fieldManager={manager}");
+        it.patch(&uri, "apply", map(value)).await
+    };
+    apply("one", Some("a")).await.expect(201);
+    let left = apply("one", None).await.expect(200);
+    assert!(left["data"].is_null(), "{left}");
+    assert!(left["metadata"]["managedFields"].is_null(), "{left}");
+    let taken = apply("two", Some("b")).await.expect(200);
+    assert_eq!(taken["metadata"]["managedFields"][0]["manager"], "two", "{taken}");
+}
+
+#[tokio::test]
+async fn evictions_are_tried_and_kept_to_their_preconditions() {
+    let it = Harness::new().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = it.post(pods, pod).await.expect(201);
+    let evict = async |query: &str, options: Value| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"},
+            "deleteOptions": options});
+        it.post(&format!("{pods}/p/eviction{query}"), eviction).await
+    };
+    for (query, options, code) in [
+        ("?dryRun=All", json!(null), 201),
+        ("", json!({"dryRun": ["All"]}), 201),
+        ("", json!({"preconditions": {"uid": "other"}}), 409),
+        ("", json!({"preconditions": {"resourceVersion": "1"}}), 409),
+        ("", json!({"propagationPolicy": "Sideways"}), 422),
+        ("", json!([]), 400),
+    ] {
+        evict(query, options).await.expect(code);
+        it.get(&format!("{pods}/p")).await.expect(200);
+    }
+    let found = json!({"preconditions": {"resourceVersion": made["metadata"]["resourceVersion"]}});
+    evict("", found).await.expect(201);
+    it.get(&format!("{pods}/p")).await.expect(404);
 }
 
 #[tokio::test]
@@ -263,7 +318,12 @@ async fn the_server_says_what_it_serves() {
         .as_str()
         .unwrap()
         .to_owned();
-    let document = it.get(&url).await.expect(200);
+    let answer = it.get(&url).await;
+    let tag = answer.headers["etag"].to_str().unwrap().to_owned();
+    assert!(url.ends_with(tag.trim_matches('"')), "{url}: {tag}");
+    let again = it.send("GET", &url, &[("if-none-match", &tag)], Vec::new()).await;
+    assert_eq!((again.status.as_u16(), again.bytes.len()), (304, 0));
+    let document = answer.expect(200);
     assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
     let old = it.get("/openapi/v2").await.expect(200);
     assert!(old["definitions"]["io.k8s.api.apps.v1.Deployment"].is_object());
