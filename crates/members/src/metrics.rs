@@ -85,18 +85,17 @@ impl SimulatedMetrics {
                 "the server does not allow this method on the requested resource",
             ));
         }
-        let chosen = ListOptions {
-            label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
-            field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
-            ..ListOptions::default()
-        };
         let chosen = if info.verb == "get" {
             ListOptions {
                 field_selector: format!("metadata.name={}", info.name),
                 ..ListOptions::default()
             }
         } else {
-            chosen
+            ListOptions {
+                label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
+                field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
+                ..ListOptions::default()
+            }
         };
         let place = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let objects = self.all(resource, place, &chosen).await?;
@@ -133,11 +132,11 @@ impl SimulatedMetrics {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<Vec<Value>, ApiError> {
-        let listed = self.client.list_all(resource, namespace, options).await;
-        listed.map(|listed| listed.items).map_err(|error| match error {
-            kubeio::Error::Api(error) => error,
-            other => ApiError::internal(other.to_string()),
-        })
+        match self.client.list_all(resource, namespace, options).await {
+            Ok(listed) => Ok(listed.items),
+            Err(kubeio::Error::Api(error)) => Err(error),
+            Err(error) => Err(ApiError::internal(error.to_string())),
+        }
     }
 }
 
