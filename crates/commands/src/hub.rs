@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kubeio::{Client, Discovery};
+use serde_json::Value;
 
 use crate::Error;
 
@@ -53,8 +56,17 @@ impl Place {
 pub struct Hub {
     /// A client of the hub's cluster.
     pub client: Client,
-    /// The kubeconfig's text.
-    pub kubeconfig: String,
+    kubeconfig: Value,
+    /// What the kubeconfig's paths are meant from.
+    folder: PathBuf,
+}
+
+/// Where a hub is, as a kubeconfig says.
+pub(crate) struct Door {
+    /// Its URL, without a slash at the end.
+    pub(crate) server: String,
+    /// Its certificate authority (PEM), if the kubeconfig names one.
+    pub(crate) authority: Option<Vec<u8>>,
 }
 
 impl Hub {
@@ -64,17 +76,57 @@ impl Hub {
     /// [`Error::Read`] and [`Error::Hub`] for a kubeconfig that cannot be used.
     pub async fn connect(place: &Place) -> Result<Self, Error> {
         let path = place.find()?;
-        let kubeconfig = std::fs::read_to_string(&path).map_err(|source| Error::Read {
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::Read {
             path: path.clone(),
             source,
         })?;
-        let client = Client::from_kubeconfig(&kubeconfig, None)
+        let kubeconfig = codec::yaml::parse_one(&text).map_err(|error| Error::Parse {
+            path: path.display().to_string(),
+            problem: error.to_string(),
+        })?;
+        let client = Client::from_kubeconfig_file(&path)
             .await
             .map_err(Error::hub(format!(
                 "the kubeconfig {} cannot be used",
                 path.display()
             )))?;
-        Ok(Self { client, kubeconfig })
+        Ok(Self {
+            client,
+            kubeconfig,
+            folder: path.parent().map(ToOwned::to_owned).unwrap_or_default(),
+        })
+    }
+
+    /// The cluster of the kubeconfig's current context.
+    pub(crate) fn door(&self) -> Result<Door, Error> {
+        let by_name = |list: &str, name: &Value| -> Value {
+            let entries = self.kubeconfig[list].as_array();
+            let found = entries.into_iter().flatten().find(|entry| entry["name"] == *name);
+            found.cloned().unwrap_or_default()
+        };
+        let context = by_name("contexts", &self.kubeconfig["current-context"]);
+        let cluster = &by_name("clusters", &context["context"]["cluster"])["cluster"];
+        let text = |field: &str| cluster[field].as_str();
+        let authority = match (text("certificate-authority-data"), text("certificate-authority")) {
+            (Some(data), _) => Some(STANDARD.decode(data).map_err(|error| {
+                Error::Missing(format!(
+                    "the hub's kubeconfig has a certificate-authority-data that is no base64: {error}"
+                ))
+            })?),
+            (None, Some(file)) => {
+                let path = self.folder.join(file);
+                let pem = std::fs::read(&path).map_err(|source| Error::Read { path, source })?;
+                Some(pem)
+            }
+            (None, None) => None,
+        };
+        Ok(Door {
+            server: text("server")
+                .unwrap_or_default()
+                .trim_end_matches('/')
+                .to_owned(),
+            authority,
+        })
     }
 
     pub(crate) async fn discover(&self) -> Result<Discovery, Error> {
@@ -117,5 +169,35 @@ mod tests {
             ..Place::default()
         };
         assert_eq!(kubectl.find().expect("it is there"), of_kubectl);
+    }
+
+    #[tokio::test]
+    async fn the_door_is_the_current_contexts_and_paths_are_meant_from_the_kubeconfigs_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config");
+        let text = "
+            current-context: here
+            contexts:
+            - {name: there, context: {cluster: a, user: u}}
+            - {name: here, context: {cluster: b, user: u}}
+            clusters:
+            - {name: a, cluster: {server: 'http://a', certificate-authority-data: bm8=}}
+            - {name: b, cluster: {server: 'http://b/', certificate-authority: keys/ca}}
+            users: [{name: u, user: {}}]";
+        std::fs::write(&path, text).expect("a file");
+        std::fs::create_dir(folder.path().join("keys")).expect("a folder");
+        let pem = rcgen::generate_simple_self_signed(["b".to_owned()])
+            .expect("a certificate")
+            .cert
+            .pem();
+        std::fs::write(folder.path().join("keys/ca"), &pem).expect("a file");
+        let place = Place {
+            kubeconfig: Some(path),
+            ..Place::default()
+        };
+        let hub = Hub::connect(&place).await.expect("it can be used");
+        let door = hub.door().expect("it is there");
+        assert_eq!(door.server, "http://b");
+        assert_eq!(door.authority, Some(pem.into_bytes()));
     }
 }

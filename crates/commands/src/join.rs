@@ -74,22 +74,8 @@ fn token_part(env: &Env, length: usize) -> String {
 }
 
 fn ca(hub: &Hub) -> Result<String, Error> {
-    use base64::Engine as _;
-    let documents = crate::objects::parse("the hub's kubeconfig", &hub.kubeconfig)?;
-    let cluster = documents
-        .first()
-        .map(|config| config["clusters"][0]["cluster"].clone())
-        .unwrap_or_default();
-    if let Some(file) = cluster["certificate-authority"].as_str() {
-        return std::fs::read_to_string(file).map_err(|source| Error::Read {
-            path: file.into(),
-            source,
-        });
-    }
-    let data = cluster["certificate-authority-data"].as_str().unwrap_or_default();
-    base64::engine::general_purpose::STANDARD
-        .decode(data)
-        .ok()
+    let authority = hub.door()?.authority;
+    authority
         .and_then(|pem| String::from_utf8(pem).ok())
         .ok_or_else(|| Error::Missing("the hub's kubeconfig names no certificate authority".into()))
 }

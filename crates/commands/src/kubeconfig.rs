@@ -15,6 +15,7 @@ use machinery::{ApiError, meta};
 use serde_json::{Value, json};
 
 use crate::clusters::find;
+use crate::hub::Door;
 use crate::{Error, Hub};
 
 const SECONDS: u32 = 3_600;
@@ -112,35 +113,13 @@ async fn member_token(
 }
 
 fn document(hub: &Hub, cluster: &str, proxy: &str, door: &str, member: &str) -> Result<Value, Error> {
-    let documents = crate::objects::parse("the hub's kubeconfig", &hub.kubeconfig)?;
-    let config = documents.first().cloned().unwrap_or_default();
-    let current = config["current-context"].as_str().unwrap_or_default();
-    let by_name = |list: &str, name: &Value| -> Value {
-        let entries = config[list].as_array().cloned().unwrap_or_default();
-        entries
-            .into_iter()
-            .find(|entry| entry["name"] == *name)
-            .unwrap_or_default()
-    };
-    let context = by_name("contexts", &json!(current));
-    let mut entry = by_name("clusters", &context["context"]["cluster"])["cluster"].clone();
-    if let Some(file) = entry["certificate-authority"].as_str() {
-        let pem = std::fs::read(file).map_err(|source| Error::Read {
-            path: file.into(),
-            source,
-        })?;
-        entry["certificate-authority-data"] = json!(STANDARD.encode(pem));
-    }
-    let server = entry["server"]
-        .as_str()
-        .unwrap_or_default()
-        .trim_end_matches('/')
-        .to_owned();
+    let Door { server, authority } = hub.door()?;
+    let authority = authority.map(|pem| STANDARD.encode(pem));
     Ok(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": cluster,
         "clusters": [{"name": cluster, "cluster": {
             "server": format!("{server}{proxy}"),
-            "certificate-authority-data": entry["certificate-authority-data"],
+            "certificate-authority-data": authority,
         }}],
         "users": [{"name": cluster, "user": {
             "token": door, "as": "clusternet", "as-user-extra": {"clusternet-token": [member]},

@@ -97,23 +97,6 @@ impl Client {
         Self::from_config(config_from_token(connection)?)
     }
 
-    /// A client from a kubeconfig's text, with one of its contexts (the current one if `None`).
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a kubeconfig that cannot be used.
-    pub async fn from_kubeconfig(text: &str, context: Option<&str>) -> Result<Self, Error> {
-        let kubeconfig =
-            kube::config::Kubeconfig::from_yaml(text).map_err(|error| Error::Config(error.into()))?;
-        let options = kube::config::KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..kube::config::KubeConfigOptions::default()
-        };
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .map_err(|error| Error::Config(error.into()))?;
-        Self::from_config(config)
-    }
-
     /// A client from the service account of the pod that this runs in.
     ///
     /// # Errors
