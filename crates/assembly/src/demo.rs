@@ -1,6 +1,7 @@
 //! The sample application: stored as templates, sent out by a Subscription, followed until it runs everywhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
@@ -40,6 +41,21 @@ pub(crate) struct Sample {
     pub(crate) objects: Vec<Value>,
     /// What somebody deleted since, as `Kind "name"`.
     pub(crate) deleted: Vec<String>,
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.was_stored {
+            "found as it was"
+        } else {
+            "stored"
+        };
+        write!(f, "sample application {verdict}")?;
+        if !self.deleted.is_empty() {
+            write!(f, ", without what was deleted: {}", self.deleted.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 /// Stores the templates and the Subscription, once: what a person changed or deleted stays so.

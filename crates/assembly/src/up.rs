@@ -171,20 +171,9 @@ async fn start(
     let mut distributes = config.demo;
     if config.demo {
         let sample = demo::distribute(&administrator).await?;
-        let verdict = match (sample.was_stored, sample.deleted.as_slice()) {
-            (false, _) => "stored".to_owned(),
-            (true, []) => "found as it was".to_owned(),
-            (true, deleted) => format!(
-                "found as it was, without what was deleted: {}",
-                deleted.join(", ")
-            ),
-        };
+        say(format!("{:>8}  {sample}", shown(begin.elapsed())))?;
         distributes = sample.deleted.is_empty();
         watcher.expect(sample.objects);
-        say(format!(
-            "{:>8}  sample application {verdict}",
-            shown(begin.elapsed())
-        ))?;
     }
     let deadline = config.exit_when_ready.then(|| begin + READY_LIMIT);
     let not_ready = |missing: Vec<String>| Error::NotReady {
