@@ -58,7 +58,7 @@ fn with_predictors(plane: &Plane, rooms: &Rooms) -> Client {
 }
 
 fn cluster_id(name: &str) -> String {
-    format!("00000000-0000-4000-8000-00000000000{name}")
+    format!("00000000-0000-4000-8000-{name:0>12}")
 }
 
 async fn join(plane: &Plane, rooms: &Rooms, name: &str, room: Option<u32>) {
