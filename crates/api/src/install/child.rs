@@ -162,6 +162,7 @@ fn visitor(allow: &[Kinds]) -> Value {
     let mut rules = vec![
         rule(&["", "events.k8s.io"], &["nodes", "events"], READ),
         rule(&[""], &["pods/log", "pods/status"], &["get"]),
+        rule(&["metrics.k8s.io"], &["nodes", "pods"], &["get", "list"]),
         rule(
             &[""],
             &["pods/exec", "pods/attach", "pods/portforward"],
