@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use machinery::ApiError;
+use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use source::{Change, Error, Expect, ListRequest, Object, Write};
 
@@ -21,6 +21,9 @@ const ATTEMPTS: u32 = 16;
 const FOREGROUND: &str = "foregroundDeletion";
 /// Keeps an object until its dependents have forgotten it.
 const ORPHAN: &str = "orphan";
+
+/// Namespaces that are always there.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// What becomes of an object's dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +174,10 @@ pub(super) async fn collection(call: &mut Call<'_>, body: Bytes) -> Result<Respo
 
 async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Deleted, ApiError> {
     let served = &call.served;
+    if served.group.is_empty() && served.plural == "namespaces" && IMMORTAL.contains(&name) {
+        let why = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        return Err(ApiError::new(Reason::Forbidden, why).about("", "namespaces", name));
+    }
     let key = call.key_of(name);
     for attempt in 1.. {
         let stored = call
@@ -315,6 +322,12 @@ pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<B
     let options = eviction.get_mut("deleteOptions").map_or(Value::Null, Value::take);
     let options = Options::from_value(call, options)?;
     let name = call.info.name.clone();
+    let named = eviction["metadata"]["name"].as_str().unwrap_or_default();
+    if !named.is_empty() && named != name {
+        return Err(ApiError::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
+    }
     remove(call, &name, &options).await?;
     Ok(crate::respond::json(
         StatusCode::CREATED,

@@ -73,6 +73,16 @@ async fn token(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiEr
     let Some(authenticator) = call.server.gate.authenticator() else {
         return Err(error::no_such_path());
     };
+    let named = &request["metadata"]["name"];
+    if !matches!(named.as_str(), None | Some("")) && *named != call.info.name.as_str() {
+        let detail = "must match the service account name if specified";
+        return Err(ApiError::invalid(
+            "authentication.k8s.io",
+            "TokenRequest",
+            "",
+            vec![machinery::Cause::invalid("metadata.name", named, detail)],
+        ));
+    }
     let bound = bound_object(call, &request["spec"]["boundObjectRef"]).await?;
     let answer = tokens::issue(
         authenticator.tokens(),

@@ -159,9 +159,14 @@ async fn robot(plane: &Plane) -> String {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600},
     });
-    let answer = plane
-        .admin("POST", &format!("{CORE}/serviceaccounts/robot/token"), request)
+    let mut of_another = request.clone();
+    of_another["metadata"] = json!({"name": "other"});
+    let path = format!("{CORE}/serviceaccounts/robot/token");
+    let (code, refused) = plane
+        .send(Some(&plane.pki.admin), "POST", &path, &[], &of_another)
         .await;
+    assert_eq!(code, 422, "{refused}");
+    let answer = plane.admin("POST", &path, request).await;
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
 

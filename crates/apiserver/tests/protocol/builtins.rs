@@ -172,6 +172,11 @@ async fn evictions_are_tried_and_kept_to_their_preconditions() {
         evict(query, options).await.expect(code);
         it.get(&format!("{pods}/p")).await.expect(200);
     }
+    let of_another = json!({"metadata": {"name": "other"}});
+    it.post(&format!("{pods}/p/eviction"), of_another)
+        .await
+        .expect(400);
+    it.get(&format!("{pods}/p")).await.expect(200);
     let found = json!({"preconditions": {"resourceVersion": made["metadata"]["resourceVersion"]}});
     evict("", found).await.expect(201);
     it.get(&format!("{pods}/p")).await.expect(404);
@@ -207,6 +212,16 @@ async fn services_share_no_address() {
     let plain = json!({"metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}});
     let kept = it.put(&format!("{uri}/b"), plain).await.expect(200);
     assert_eq!(address(&kept), address(&second));
+}
+
+#[tokio::test]
+async fn some_namespaces_may_not_be_deleted() {
+    let it = Harness::new().await;
+    for name in ["default", "kube-system", "kube-public"] {
+        let refused = it.delete(&format!("/api/v1/namespaces/{name}")).await.expect(403);
+        let why = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        assert_eq!(refused["message"], json!(why));
+    }
 }
 
 #[tokio::test]
