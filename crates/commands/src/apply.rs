@@ -107,16 +107,19 @@ impl Wanted {
     }
 }
 
-async fn wanted(hub: &Hub, sources: &[Source], given: Option<&str>) -> Result<Vec<Wanted>, Error> {
+/// What the files ask for; an object that makes no sense is an error of its own.
+async fn wanted(
+    hub: &Hub,
+    sources: &[Source],
+    given: Option<&str>,
+) -> Result<Vec<Result<Wanted, Error>>, Error> {
     let objects = read(sources)?;
     if objects.is_empty() {
         return Err(Error::Usage("the files hold no objects".into()));
     }
     let discovery = hub.discover().await?;
-    objects
-        .into_iter()
-        .map(|object| Wanted::new(&discovery, given, object))
-        .collect()
+    let wanted = |object| Wanted::new(&discovery, given, object);
+    Ok(objects.into_iter().map(wanted).collect())
 }
 
 /// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged.
@@ -131,8 +134,12 @@ pub async fn apply(
 ) -> Result<(), Error> {
     let mut failures = Failures::default();
     for wanted in wanted(hub, sources, given).await? {
-        let verdict = apply_one(hub, &wanted).await;
-        failures.take(verdict.and_then(|verdict| Ok(writeln!(out, "{} {verdict}", wanted.title())?)))?;
+        let outcome = async {
+            let wanted = wanted?;
+            let verdict = apply_one(hub, &wanted).await?;
+            Ok(writeln!(out, "{} {verdict}", wanted.title())?)
+        };
+        failures.take(outcome.await)?;
     }
     failures.end()
 }
@@ -173,13 +180,16 @@ pub async fn create(
 ) -> Result<(), Error> {
     let mut failures = Failures::default();
     for wanted in wanted(hub, sources, given).await? {
-        let title = wanted.title();
-        let created = hub
-            .client
-            .create(&wanted.resource, wanted.namespace.as_deref(), &wanted.object)
-            .await
-            .map_err(Error::hub(format!("{title} cannot be created")));
-        failures.take(created.and_then(|_| Ok(writeln!(out, "{title} created")?)))?;
+        let outcome = async {
+            let wanted = wanted?;
+            let title = wanted.title();
+            hub.client
+                .create(&wanted.resource, wanted.namespace.as_deref(), &wanted.object)
+                .await
+                .map_err(Error::hub(format!("{title} cannot be created")))?;
+            Ok(writeln!(out, "{title} created")?)
+        };
+        failures.take(outcome.await)?;
     }
     failures.end()
 }
@@ -196,6 +206,7 @@ pub async fn diff(
 ) -> Result<(), Error> {
     let mut differs = false;
     for wanted in wanted(hub, sources, given).await? {
+        let wanted = wanted?;
         let live = wanted.live(hub).await?;
         let after = match &live {
             None => wanted.object.clone(),

@@ -24,18 +24,21 @@ pub async fn delete(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
+    let mut failures = Failures::default();
     let mut doomed = Vec::new();
     for object in read(sources)? {
-        let resource = by_kind(&discovery, &meta::gvk(&object))?;
-        let namespace = pick(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
-        doomed.push(Named {
-            resource,
-            namespace,
-            name: meta::name(&object).to_owned(),
-        });
+        let named = || {
+            let resource = by_kind(&discovery, &meta::gvk(&object))?;
+            let namespace = pick(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
+            Ok(Named {
+                resource,
+                namespace,
+                name: meta::name(&object).to_owned(),
+            })
+        };
+        failures.take(named().map(|named| doomed.push(named)))?;
     }
     doomed.extend(Named::find_all(&discovery, targets, given, "delete")?);
-    let mut failures = Failures::default();
     // What was made last goes first.
     for object in doomed.iter().rev() {
         failures.take(delete_one(hub, object, ignore_not_found, out).await)?;

@@ -18,6 +18,7 @@ pub async fn in_member(
     verb: &str,
     words: &[String],
 ) -> Result<u8, Error> {
+    check(words)?;
     let mut text = Vec::new();
     kubeconfig(hub, cluster, &mut text).await?;
     // Only its owner can read it, and it is gone when kubectl has ended.
@@ -34,6 +35,7 @@ pub async fn in_member(
 /// # Errors
 /// [`Error`] if there is no kubectl, or it does not understand.
 pub(crate) fn generate(kubectl: &str, words: &[String]) -> Result<Vec<u8>, Error> {
+    check(words)?;
     let mut command = Command::new(kubectl);
     command
         .arg("create")
@@ -47,6 +49,31 @@ pub(crate) fn generate(kubectl: &str, words: &[String]) -> Result<Vec<u8>, Error
     Err(Error::Usage(
         complaint.trim().trim_start_matches("error: ").to_owned(),
     ))
+}
+
+/// Flags that say where to go: among kubectl's words they would lead past the hub that was meant.
+const ELSEWHERE: [&str; 6] = [
+    "--cluster",
+    "--context",
+    "--data-dir",
+    "--kubeconfig",
+    "--server",
+    "--user",
+];
+
+/// Refuses words with which kubectl would go elsewhere. What follows `--` is for a container.
+fn check(words: &[String]) -> Result<(), Error> {
+    let flags = words.iter().take_while(|word| *word != "--");
+    for word in flags {
+        let name = word.split('=').next().unwrap_or_default();
+        if ELSEWHERE.contains(&name) {
+            return Err(Error::Usage(format!(
+                "{name} stands among kubectl's words, where it does not say which hub is meant: write it before them, \
+                 as in `tombolo create --kubeconfig FILE deployment …`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 async fn run(mut command: Command, kubectl: &str) -> Result<u8, Error> {
@@ -70,6 +97,23 @@ fn missing(kubectl: &str, source: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubectls_words_cannot_lead_elsewhere() {
+        let words = |line: &str| line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
+        for line in [
+            "deployment web --kubeconfig f",
+            "web --kubeconfig=f -- ls",
+            "--context x web",
+            "web --data-dir d",
+        ] {
+            let error = check(&words(line)).expect_err(line);
+            assert!(matches!(error, Error::Usage(_)), "{line}");
+        }
+        for line in ["deployment web --image nginx", "web -- tool --kubeconfig f"] {
+            check(&words(line)).expect(line);
+        }
+    }
 
     #[test]
     fn without_kubectl_it_says_what_to_do() {

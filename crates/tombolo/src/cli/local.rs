@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use api::install::ParentOptions;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use jiff::SignedDuration;
 
 #[derive(Debug, Args)]
@@ -12,8 +13,8 @@ pub(crate) struct UpArgs {
     /// Joins simulated members and distributes a sample application to them.
     #[arg(long)]
     pub(crate) demo: bool,
-    /// How many simulated members join [default: 3 with --demo, else 0].
-    #[arg(long, value_name = "N")]
+    /// How many simulated members join, at most 1,000 [default: 3 with --demo, else 0].
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(..=1_000))]
     pub(crate) members: Option<usize>,
     /// Where everything is kept.
     #[arg(
