@@ -67,15 +67,7 @@ pub enum Error {
 
 /// One line for each error, with all its causes; the first is left for the caller to begin.
 fn lines(errors: &[Error]) -> String {
-    let line = |error: &Error| {
-        let mut line = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(inner) = cause {
-            line = format!("{line}: {inner}");
-            cause = inner.source();
-        }
-        line
-    };
+    let line = |error: &Error| runtime::Chain(error).to_string();
     errors.iter().map(line).collect::<Vec<_>>().join("\nerror: ")
 }
 
