@@ -7,7 +7,9 @@ use crate::action::Action;
 use crate::behaviour::{Behaviour, Failure};
 use crate::owned;
 use crate::plan::Clockwork;
-use crate::world::{PODS, World, condition, deleting, name, namespace, pod_ready, text, time, uid};
+use crate::world::{
+    PODS, World, condition, containers, deleting, name, namespace, pod_ready, text, time, uid,
+};
 
 pub(crate) fn plan(world: &World, clockwork: &mut Clockwork, actions: &mut Vec<Action>) {
     for pod in &world.pods {
@@ -105,14 +107,12 @@ fn conditions(is_ready: bool, reason: &str, now: Timestamp) -> Value {
 }
 
 /// Kubernetes' `Time` has whole seconds.
-fn seconds(now: Timestamp) -> String {
+pub(crate) fn seconds(now: Timestamp) -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-fn containers(pod: &Value, status: impl Fn(&Value) -> Value) -> Value {
-    let list = pod.pointer("/spec/containers").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
+fn container_statuses(pod: &Value, status: impl Fn(&Value) -> Value) -> Value {
+    containers(pod)
         .map(|container| {
             let mut entry = status(container);
             entry["name"] = container["name"].clone();
@@ -129,7 +129,7 @@ fn running(pod: &Value, is_ready: bool, now: Timestamp) -> Value {
     json!({
         "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
         "conditions": conditions(is_ready, if is_ready { "" } else { "ContainersNotReady" }, now),
-        "containerStatuses": containers(pod, |container| json!({
+        "containerStatuses": container_statuses(pod, |container| json!({
             "ready": is_ready, "started": true, "restartCount": 0,
             "containerID": format!("simulated://{:016x}", owned::hash(&container["name"], uid(pod))),
             "state": {"running": {"startedAt": seconds(now)}},
@@ -145,7 +145,7 @@ fn waiting(pod: &Value, reason: &str, now: Timestamp) -> Option<Value> {
     Some(json!({
         "phase": "Pending",
         "conditions": conditions(false, "ContainersNotReady", now),
-        "containerStatuses": containers(pod, |_| json!({
+        "containerStatuses": container_statuses(pod, |_| json!({
             "ready": false, "started": false, "restartCount": 0, "state": {"waiting": {"reason": reason}},
         })),
     }))
@@ -161,7 +161,7 @@ fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
     json!({
         "phase": phase,
         "conditions": conditions(false, "PodCompleted", now),
-        "containerStatuses": containers(pod, |_| json!({
+        "containerStatuses": container_statuses(pod, |_| json!({
             "ready": false, "started": false, "restartCount": 0,
             "state": {"terminated": {
                 "exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": seconds(now),

@@ -13,8 +13,9 @@ use machinery::{ApiError, ApiResource, Reason};
 use serde_json::{Value, json};
 
 use crate::backend::refuse;
+use crate::kubelet::seconds;
 use crate::scheduling::container_requests;
-use crate::world::{NODES, PODS, name, namespace, text};
+use crate::world::{NODES, PODS, containers, name, namespace, text};
 
 const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "v1beta1";
@@ -144,19 +145,12 @@ fn missing(message: String) -> ApiError {
     ApiError::new(Reason::NotFound, message)
 }
 
-fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    pod.pointer("/spec/containers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-}
-
 fn is_running(pod: &Value) -> bool {
     text(pod, "/status/phase") == "Running"
 }
 
 fn measured(kind: &str, object: &Value, now: Timestamp) -> Value {
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = seconds(now);
     let mut measured = json!({
         "kind": kind,
         "apiVersion": format!("{GROUP}/{VERSION}"),

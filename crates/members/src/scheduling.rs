@@ -6,7 +6,7 @@ use machinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::action::Action;
-use crate::world::{World, deleting, name, namespace, text};
+use crate::world::{World, containers, deleting, name, namespace, text};
 
 /// Room left on a node.
 #[derive(Debug, Clone, Copy)]
@@ -94,12 +94,7 @@ fn requests(pod: &Value) -> Room {
         memory_bytes: 0,
         pods: 1,
     };
-    for container in pod
-        .pointer("/spec/containers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    for container in containers(pod) {
         let (cpu_milli, memory_bytes) = container_requests(container);
         sum.cpu_milli += cpu_milli;
         sum.memory_bytes += memory_bytes;

@@ -48,6 +48,14 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
+/// A pod's containers, without those that only start it.
+pub(crate) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    pod.pointer("/spec/containers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
 /// A number field by JSON pointer.
 pub(crate) fn number(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer).and_then(Value::as_i64)
