@@ -83,6 +83,14 @@ struct World {
 }
 
 impl World {
+    /// Waits until the Description is gone, and what it brought.
+    async fn await_withdrawn(&self) {
+        self.parent
+            .await_gone(&apps::DESCRIPTIONS, Some(HOME), "app")
+            .await;
+        self.child.await_gone(&kubernetes::NAMESPACES, None, "shop").await;
+    }
+
     /// A cluster in a sync mode whose agent lets the parent push (or not, or has not said).
     async fn start(mode: &str, app_pusher: Value) -> Self {
         let env = testplane::paused_env();
@@ -239,14 +247,7 @@ async fn the_parent_applies_repairs_prunes_and_removes() {
         world.child.await_gone(maps, Some("shop"), "d").await;
 
         world.parent.delete(&apps::DESCRIPTIONS, Some(HOME), "app").await;
-        world
-            .parent
-            .await_gone(&apps::DESCRIPTIONS, Some(HOME), "app")
-            .await;
-        world
-            .child
-            .await_gone(&kubernetes::NAMESPACES, None, "shop")
-            .await;
+        world.await_withdrawn().await;
         let events = world.parent.events().await;
         for reason in ["SuccessfullyDeployed", "SuccessfullyPruningFeed"] {
             assert!(
@@ -309,14 +310,7 @@ async fn what_is_lacking_is_told_on_the_description_and_ends_with_it() {
         );
     }
     world.publish("two").await;
-    world
-        .parent
-        .await_gone(&apps::DESCRIPTIONS, Some(HOME), "app")
-        .await;
-    world
-        .child
-        .await_gone(&kubernetes::NAMESPACES, None, "shop")
-        .await;
+    world.await_withdrawn().await;
     world.stop().await;
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use api::{apps, clusters, kubernetes};
 use apiserver::UserInfo;
 use bytes::Bytes;
+use clock::Env;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -98,6 +99,41 @@ async fn subscribe(plane: &Plane, name: &str, mut spec: Value) {
         .await;
 }
 
+/// A scheduler at work.
+struct Running {
+    /// Its metrics as text.
+    metrics: Box<dyn Fn() -> String>,
+    end: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.end.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+/// Starts a scheduler, and has it divide six replicas by the room that clusters have.
+async fn divide(plane: &Plane, rooms: &Rooms, env: Env) -> Running {
+    let config = scheduler::Config::default();
+    let metrics = config.metrics.clone();
+    let end = CancellationToken::new();
+    let client = with_predictors(plane, rooms);
+    let run = scheduler::run(config, client, env, end.clone());
+    let task = tokio::spawn(async { run.await.unwrap() });
+    let dynamic = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": "Dynamic"}});
+    subscribe(plane, "app", dynamic).await;
+    plane
+        .create(&apps::FEED_INVENTORIES, Some("default"), &inventory(6))
+        .await;
+    Running {
+        metrics: Box::new(move || metrics.render()),
+        end,
+        task,
+    }
+}
+
 async fn await_replicas(plane: &Plane, expected: &[u32]) {
     let is_there = |it: &Value| it["status"]["replicas"]["apps/v1/Deployment/foo/web"] == json!(expected);
     plane
@@ -118,16 +154,7 @@ async fn divides_by_what_predictors_say() {
     let rooms = Rooms::default();
     join(&plane, &rooms, "1", Some(2)).await;
     join(&plane, &rooms, "2", Some(4)).await;
-    let config = scheduler::Config::default();
-    let metrics = config.metrics.clone();
-    let stop = CancellationToken::new();
-    let client = with_predictors(&plane, &rooms);
-    let scheduler = tokio::spawn(scheduler::run(config, client, env, stop.clone()));
-    let dynamic = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": "Dynamic"}});
-    subscribe(&plane, "app", dynamic).await;
-    plane
-        .create(&apps::FEED_INVENTORIES, Some("default"), &inventory(6))
-        .await;
+    let running = divide(&plane, &rooms, env).await;
     await_replicas(&plane, &[2, 4]).await;
 
     // More replicas: one predictor hangs, others are decided for meanwhile.
@@ -167,11 +194,10 @@ async fn divides_by_what_predictors_say() {
         .change(&apps::FEED_INVENTORIES, Some("default"), "app", &inventory(3))
         .await;
     await_replicas(&plane, &[1, 2]).await;
-    let counted = metrics.render();
+    let counted = (running.metrics)();
     let scheduled = "clusternet_scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default\"}";
     assert!(counted.contains(scheduled), "{counted}");
-    stop.cancel();
-    scheduler.await.unwrap().unwrap();
+    running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,17 +211,8 @@ async fn answers_are_about_the_sample_that_was_asked() {
         let room = (number != 10).then_some(1);
         join(&plane, &rooms, &format!("{number:03}"), room).await;
     }
-    let config = scheduler::Config::default();
-    let metrics = config.metrics.clone();
-    let stop = CancellationToken::new();
-    let client = with_predictors(&plane, &rooms);
-    let scheduler = tokio::spawn(scheduler::run(config, client, env, stop.clone()));
-    let dynamic = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": "Dynamic"}});
-    subscribe(&plane, "app", dynamic).await;
-    plane
-        .create(&apps::FEED_INVENTORIES, Some("default"), &inventory(6))
-        .await;
-    while !metrics.render().contains("goroutines{work=\"predict\"} 1") {
+    let running = divide(&plane, &rooms, env).await;
+    while !(running.metrics)().contains("goroutines{work=\"predict\"} 1") {
         tokio::task::yield_now().await;
     }
     let is_bound = |it: &Value| it["status"]["bindingClusters"].is_array();
@@ -215,6 +232,5 @@ async fn answers_are_about_the_sample_that_was_asked() {
         clusters.contains(&json!("ns-010/010")),
         "it was asked, and counts as full"
     );
-    stop.cancel();
-    scheduler.await.unwrap().unwrap();
+    running.stop().await;
 }
