@@ -63,7 +63,10 @@ pub fn answer(request: &Value) -> Answer {
     let status = &request["status"];
     let text = |field: &str| status[field].as_str().unwrap_or_default();
     match text("result") {
-        "" => Answer::Waiting,
+        "" => match text("errorMessage") {
+            "" => Answer::Waiting,
+            message => Answer::Refused(message.to_owned()),
+        },
         "Approved" => {
             let (Some(token), Some(ca)) = (
                 secret::decode(&status["token"]),
@@ -184,6 +187,8 @@ mod tests {
             early["status"].as_object_mut().unwrap().remove(field);
             assert_eq!(answer(&early), Answer::Waiting, "without {field}");
         }
+        let open = json!({"status": {"errorMessage": "the name is taken"}});
+        assert_eq!(answer(&open), Answer::Refused("the name is taken".to_owned()));
         let denied = json!({"status": {"result": "Denied", "errorMessage": "wrong name"}});
         assert_eq!(answer(&denied), Answer::Refused("Denied: wrong name".to_owned()));
     }

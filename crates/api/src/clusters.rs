@@ -37,6 +37,26 @@ pub fn trusted_id<'a>(cluster: &Value, namespace: Option<&'a Value>) -> Option<&
     (cluster["spec"]["clusterId"] == id).then_some(id)
 }
 
+/// The labels that say which cluster a ManagedCluster is, from the fields that only the parent sets: the name, which the
+/// approval chose, and the id, which never changes. The labels themselves are the child's to write, so these go before
+/// them wherever clusters are selected. Those of which nothing is known are left out.
+pub fn identity_labels(cluster: &Value) -> impl Iterator<Item = (&'static str, &str)> {
+    let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();
+    [
+        (labels::CLUSTER_ID, id),
+        (labels::CLUSTER_NAME, meta::name(cluster)),
+    ]
+    .into_iter()
+    .filter(move |(_, value)| !id.is_empty() && !value.is_empty())
+}
+
+/// A label of a ManagedCluster, as selectors are to see it ([`identity_labels`]).
+pub fn label<'a>(cluster: &'a Value, key: &str) -> Option<&'a str> {
+    identity_labels(cluster)
+        .find_map(|(of, value)| (of == key).then_some(value))
+        .or_else(|| meta::label(cluster, key))
+}
+
 /// Who brings objects into a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SyncMode {
@@ -103,6 +123,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_cluster_cannot_be_selected_as_another() {
+        let cluster = json!({
+            "metadata": {"name": "edge-7", "labels":
+                {labels::CLUSTER_ID: "b", labels::CLUSTER_NAME: "member-1", "region": "north"}},
+            "spec": {"clusterId": "a"},
+        });
+        assert_eq!(label(&cluster, labels::CLUSTER_ID), Some("a"));
+        assert_eq!(label(&cluster, labels::CLUSTER_NAME), Some("edge-7"));
+        assert_eq!(label(&cluster, "region"), Some("north"));
+        assert_eq!(label(&cluster, "zone"), None);
+        let by_hand = json!({"metadata": {"name": "x", "labels": {labels::CLUSTER_NAME: "y"}}});
+        assert_eq!(
+            label(&by_hand, labels::CLUSTER_NAME),
+            Some("y"),
+            "nothing to go by"
+        );
+    }
 
     #[test]
     fn a_clusters_word_counts_only_if_its_namespace_says_the_same() {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use api::clusters;
 use machinery::meta;
 use machinery::patch::{self, PatchError};
 use machinery::selector::LabelSelector;
@@ -208,7 +209,7 @@ fn matches_cluster(policy: &Value, clusters: &[Arc<Value>]) -> Result<bool, Over
         .map_err(|problem| error(policy, &Value::Null, Problem::Affinity(problem.to_string())))?;
     Ok(clusters
         .iter()
-        .any(|cluster| selector.matches(|key| meta::label(cluster, key))))
+        .any(|cluster| selector.matches(|key| clusters::label(cluster, key))))
 }
 
 fn items(policy: &Value) -> impl Iterator<Item = &Value> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use api::clusters;
 use api::feed::Feed;
 use machinery::selector::LabelSelector;
 use serde_json::Value;
@@ -60,7 +61,7 @@ impl FromStr for ClusterKey {
 pub struct Cluster {
     /// Namespace and name.
     pub key: ClusterKey,
-    /// Its labels.
+    /// Its labels, with those that say who it is as the parent knows them.
     pub labels: BTreeMap<String, String>,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
@@ -80,7 +81,7 @@ impl Cluster {
         let taints = object["spec"]["taints"].as_array();
         Some(Self {
             key,
-            labels: labels(metadata),
+            labels: labels(object),
             taints: taints.into_iter().flatten().map(Taint::from_value).collect(),
             deleting: !metadata["deletionTimestamp"].is_null(),
             id: object["spec"]["clusterId"]
@@ -92,12 +93,14 @@ impl Cluster {
     }
 }
 
-/// The labels of an object's metadata.
-fn labels(metadata: &Value) -> BTreeMap<String, String> {
-    let labels = metadata["labels"].as_object().into_iter().flatten();
-    labels
+/// The labels of a ManagedCluster; who it is, is not its own to say.
+fn labels(cluster: &Value) -> BTreeMap<String, String> {
+    let written = cluster["metadata"]["labels"].as_object().into_iter().flatten();
+    let mut labels: BTreeMap<String, String> = written
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
+        .collect();
+    labels.extend(clusters::identity_labels(cluster).map(|(key, value)| (key.to_owned(), value.to_owned())));
+    labels
 }
 
 /// Whether a selector matches a set of labels.
@@ -352,9 +355,27 @@ fn bound(status: &Value) -> Bound {
 
 #[cfg(test)]
 mod tests {
+    use api::labels;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_cluster_is_whom_the_parent_knows_it_for() {
+        let cluster = Cluster::from_value(&json!({
+            "metadata": {"namespace": "ns", "name": "member-9", "labels":
+                {labels::CLUSTER_NAME: "member-1", labels::CLUSTER_ID: "id-1", "region": "north"}},
+            "spec": {"clusterId": "id-9"},
+        }))
+        .unwrap();
+        let expected = [
+            (labels::CLUSTER_ID, "id-9"),
+            (labels::CLUSTER_NAME, "member-9"),
+            ("region", "north"),
+        ];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(cluster.labels, BTreeMap::from(expected));
+    }
 
     #[test]
     fn reads_a_subscription() {

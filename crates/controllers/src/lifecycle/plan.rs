@@ -143,7 +143,7 @@ fn status_patch(cluster: &Value, verdict: &Verdict, conditions: &[Value]) -> Opt
     (patch != json!({})).then(|| at_version(cluster, json!({"status": patch})))
 }
 
-/// The taints, the init workload and the finalizer.
+/// The taints, the init workload, the finalizer, and the labels that say who the cluster is.
 fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value]) -> Option<Value> {
     let mut patch = json!({});
     let have = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
@@ -158,7 +158,12 @@ fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value]) -> O
     }
     if !meta::is_deleting(cluster) && !meta::has_finalizer(cluster, leave::FINALIZER) {
         let finalizers: Vec<&str> = meta::finalizers(cluster).chain([leave::FINALIZER]).collect();
-        patch["metadata"] = json!({"finalizers": finalizers});
+        patch["metadata"]["finalizers"] = json!(finalizers);
+    }
+    for (key, value) in clusters::identity_labels(cluster) {
+        if !meta::is_deleting(cluster) && meta::label(cluster, key) != Some(value) {
+            patch["metadata"]["labels"][key] = json!(value);
+        }
     }
     (patch != json!({})).then(|| at_version(cluster, patch))
 }
@@ -221,6 +226,8 @@ fn at_version(cluster: &Value, mut patch: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use api::labels;
+
     use super::*;
 
     const NOW: &str = "2026-01-01T12:00:00Z";
@@ -315,6 +322,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn puts_back_the_labels_that_say_who_it_is() {
+        let mut object = cluster(9_000, Some(30), Some(60));
+        object["spec"]["clusterId"] = json!("id-c");
+        object["metadata"]["labels"] = json!({labels::CLUSTER_NAME: "member-1", "region": "north"});
+        let after = after(&object, NOW);
+        assert_eq!(
+            after["metadata"]["labels"],
+            json!({labels::CLUSTER_NAME: "c", labels::CLUSTER_ID: "id-c", "region": "north"})
+        );
+        assert!(!look(&after, NOW).writes());
     }
 
     #[test]

@@ -41,49 +41,63 @@ async fn answer_requests(shared: &Shared, workers: usize, stop: &CancellationTok
         base: Duration::from_millis(50),
         max: Duration::from_secs(15),
     };
-    let queue = Queue::new(options);
+    // By the name that is asked for, so that of two clusters that want one name the second meets the first.
+    let queue = Queue::<String>::new(options);
     let route = async {
         let mut requests = shared.cache(&clusters::REGISTRATION_REQUESTS).subscribe();
         loop {
             let change = requests.next().await;
-            if change.new.as_deref().is_some_and(plan::is_open) {
-                queue.add(change.key);
+            if let Some(request) = change.new.filter(|request| plan::is_open(request)) {
+                queue.add(plan::cluster_name(&request).to_owned());
             }
         }
     };
     tokio::select! {
         biased;
         () = route => {}
-        () = queue.serve(workers, stop, |key| work(shared, &queue, key)) => {}
+        () = queue.serve(workers, stop, |name| work(shared, &queue, name)) => {}
     }
 }
 
-async fn work(shared: &Shared, queue: &Queue<ObjectKey>, key: ObjectKey) -> Outcome {
-    let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
-        return Outcome::Done;
-    };
-    if !plan::is_open(&request) {
-        return Outcome::Done;
+/// Answers every open request for a name, the first first.
+async fn work(shared: &Shared, queue: &Queue<String>, name: String) -> Outcome {
+    let requests = shared.cache(&clusters::REGISTRATION_REQUESTS).list();
+    let mut open: Vec<_> = requests
+        .into_iter()
+        .filter(|request| plan::is_open(request) && plan::cluster_name(request) == name)
+        .collect();
+    open.sort_by(|one, other| plan::age(one).cmp(&plan::age(other)));
+    let looks = queue.failures(&name);
+    let mut outcome = Outcome::Done;
+    for request in open {
+        if !answer(shared, &request, looks).await {
+            outcome = Outcome::Retry;
+        }
     }
-    match settle(shared, &request, plan::plan).await {
+    outcome
+}
+
+/// Brings one request forward; whether that was all. `looks` is how often its name came again.
+async fn answer(shared: &Shared, request: &Value, looks: u32) -> bool {
+    match settle(shared, request, plan::plan).await {
         // A token comes soon, or not before somebody does something about it.
         Ok(Next::Again(_)) => {
-            if queue.failures(&key) == LOOKS {
-                surface(shared, &request, NO_TOKEN).await;
+            if looks == LOOKS {
+                surface(shared, request, NO_TOKEN).await;
             }
-            Outcome::Retry
+            false
         }
-        Ok(Next::Done) => Outcome::Done,
+        Ok(Next::Done) => true,
         Ok(Next::Blocked(why)) => {
-            surface(shared, &request, &why).await;
-            Outcome::Retry
+            surface(shared, request, &why).await;
+            false
         }
-        Err(error) if error.is_conflict() => Outcome::Retry,
+        Err(error) if error.is_conflict() => false,
         Err(error) => {
             let why = Chain(&error).to_string();
-            tracing::warn!(name = %key.name, error = %why, "registration does not come forward, trying again");
-            surface(shared, &request, &why).await;
-            Outcome::Retry
+            tracing::warn!(name = %meta::name(request), error = %why, "registration does not come forward, trying again");
+            surface(shared, request, &why).await;
+            false
         }
     }
 }
@@ -162,6 +176,18 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
     view.cluster_role_binding = client
         .get_opt(&kubernetes::CLUSTER_ROLE_BINDINGS, None, &name)
         .await?;
+    if plan::is_open(request) && plan::fault(request).is_none() {
+        let namesakes = ListOptions {
+            field_selector: format!("metadata.name={}", plan::cluster_name(request)),
+            ..ListOptions::default()
+        };
+        let mut namesakes = client
+            .list(&clusters::MANAGED_CLUSTERS, None, &namesakes)
+            .await?
+            .items;
+        namesakes.retain(|member| member["spec"]["clusterId"] != id);
+        view.namesake = namesakes.pop();
+    }
     view.namespace = plan::oldest(list(&kubernetes::NAMESPACES, None).await?);
     let Some(home) = view
         .namespace
@@ -171,7 +197,13 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
         return Ok(view);
     };
     let home = Some(home.as_str());
-    view.cluster = plan::oldest(list(&clusters::MANAGED_CLUSTERS, home).await?);
+    // By what the child cannot change: the labels are its to write.
+    let mut members = client
+        .list(&clusters::MANAGED_CLUSTERS, home, &ListOptions::default())
+        .await?
+        .items;
+    members.retain(|member| member["spec"]["clusterId"] == id);
+    view.cluster = plan::oldest(members);
     view.service_account = plan::oldest(list(&kubernetes::SERVICE_ACCOUNTS, home).await?);
     view.role = client
         .get_opt(&kubernetes::ROLES, home, names::MANAGED_CLUSTER_ROLE)

@@ -1,6 +1,7 @@
 //! The steps from a request to an approved cluster, each made if it is absent and safe to repeat.
 //!
-//! Approval is automatic for every well-formed request, and comes last: never before the credential exists.
+//! Approval is automatic for every well-formed request, and comes last: never before the credential exists. A name is
+//! the first cluster's that asks for it: what is selected by name must not go to whoever takes the same one.
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct View {
     pub namespace: Option<Value>,
     /// The ManagedCluster.
     pub cluster: Option<Value>,
+    /// A ManagedCluster of the same name that is another cluster's.
+    pub namesake: Option<Value>,
     /// The child's ServiceAccount.
     pub service_account: Option<Value>,
     /// Its token Secret.
@@ -63,18 +66,22 @@ pub fn is_named_after(request: &Value, id: &str) -> bool {
     !id.is_empty() && meta::name(request) == names::for_cluster(id)
 }
 
+/// The name that a request is for.
+pub fn cluster_name(request: &Value) -> &str {
+    request["spec"]["clusterName"].as_str().unwrap_or_default()
+}
+
+/// What puts objects in the order in which they were made.
+pub fn age(object: &Value) -> (&str, &str) {
+    (meta::creation_timestamp(object), meta::name(object))
+}
+
 /// Of several objects the one that was there first.
 pub fn oldest(objects: Vec<Value>) -> Option<Value> {
-    let age = |object: &Value| {
-        (
-            meta::creation_timestamp(object).to_owned(),
-            meta::name(object).to_owned(),
-        )
-    };
     objects
         .into_iter()
         .filter(|object| !meta::is_deleting(object))
-        .min_by_key(age)
+        .min_by(|one, other| age(one).cmp(&age(other)))
 }
 
 /// The next steps for a request. Carry them out, look again, and plan again until there is nothing to write.
@@ -95,6 +102,10 @@ pub fn plan(view: &View) -> Plan {
     }
     if let Some(why) = fault(request) {
         plan.next = Next::Blocked(why);
+        return plan;
+    }
+    if let (None, Some(namesake)) = (&view.cluster, &view.namesake) {
+        plan.next = Next::Blocked(taken(namesake));
         return plan;
     }
     let Some(namespace) = &view.namespace else {
@@ -185,9 +196,8 @@ fn credential(secret: &Value) -> Option<(&str, &str)> {
 }
 
 /// Why a request can never be granted as it is; it may still be corrected.
-fn fault(request: &Value) -> Option<String> {
-    let spec = &request["spec"];
-    let name = spec["clusterName"].as_str().unwrap_or_default();
+pub fn fault(request: &Value) -> Option<String> {
+    let name = cluster_name(request);
     if name.is_empty() {
         return Some("spec.clusterName: Required value".to_owned());
     }
@@ -199,6 +209,16 @@ fn fault(request: &Value) -> Option<String> {
     rules::is_dns1123_label(name)
         .err()
         .map(|problem| format!("spec.clusterName: Invalid value: \"{name}\": {problem}"))
+}
+
+/// What is said of a name that another cluster has.
+fn taken(namesake: &Value) -> String {
+    let (namespace, name) = (meta::namespace(namesake), meta::name(namesake));
+    let id = namesake["spec"]["clusterId"].as_str().unwrap_or_default();
+    format!(
+        "spec.clusterName: \"{name}\" is the name of another cluster (ManagedCluster {namespace}/{name}, id {id}): \
+         change it to a name of its own, or delete that ManagedCluster if this cluster takes its place"
+    )
 }
 
 /// Once the credential is there.
@@ -558,6 +578,32 @@ mod tests {
         let secret = view.token.unwrap();
         assert_eq!(meta::name(&secret), meta::name(&view.service_account.unwrap()));
         assert_eq!(secret["type"], "kubernetes.io/service-account-token");
+    }
+
+    #[test]
+    fn a_name_belongs_to_the_first_that_asked_for_it() {
+        let namesake = json!({
+            "metadata": {"namespace": "clusternet-aaaaa", "name": "edge-7"}, "spec": {"clusterId": "another"}});
+        let mut view = View {
+            request: request(),
+            namesake: Some(namesake.clone()),
+            ..View::default()
+        };
+        let Next::Blocked(why) = settle(&mut view) else {
+            panic!("it waits")
+        };
+        for part in ["spec.clusterName", "edge-7", "clusternet-aaaaa", "another"] {
+            assert!(why.contains(part), "{part} in {why}");
+        }
+        assert!(
+            view.namespace.is_none() && view.cluster.is_none(),
+            "nothing is made for it"
+        );
+        view.namesake = None;
+        assert_ne!(settle(&mut view), Next::Blocked(why.clone()), "the other left");
+        assert!(view.cluster.is_some());
+        view.namesake = Some(namesake);
+        assert_ne!(settle(&mut view), Next::Blocked(why), "it has the name already");
     }
 
     #[test]

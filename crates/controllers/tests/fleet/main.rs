@@ -168,6 +168,67 @@ async fn says_on_the_request_why_it_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_is_one_clusters_until_that_leaves() {
+    let mut fleet = Fleet::start().await;
+    let requests = &clusters::REGISTRATION_REQUESTS;
+    // At one time, so that only their order can tell them apart.
+    let (first, second) = tokio::join!(fleet.request("edge-7"), fleet.request("edge-7"));
+    let mut answers = Vec::new();
+    for id in [first, second] {
+        let answered = |it: &serde_json::Value| !it["status"].is_null();
+        answers.push(
+            fleet
+                .await_object(requests, None, &format!("clusternet-{id}"), answered)
+                .await,
+        );
+    }
+    let (approved, waiting): (Vec<_>, Vec<_>) = answers
+        .into_iter()
+        .partition(|it| it["status"]["errorMessage"].is_null());
+    let ([approved], [waiting]) = (approved.as_slice(), waiting.as_slice()) else {
+        panic!("one of each: {approved:?} {waiting:?}")
+    };
+    let why = waiting["status"]["errorMessage"].as_str().unwrap();
+    assert!(why.contains("edge-7") && why.contains("another cluster"), "{why}");
+    let id = approved["spec"]["clusterId"].as_str().unwrap();
+    let dedicated = |it: &serde_json::Value| it["status"]["dedicatedNamespace"].is_string();
+    let approved = fleet
+        .await_object(requests, None, &format!("clusternet-{id}"), dedicated)
+        .await;
+    let home = approved["status"]["dedicatedNamespace"].as_str().unwrap();
+
+    // What the cluster writes about itself does not make it another.
+    let claim = json!({"metadata": {"labels":
+        {labels::CLUSTER_NAME: "member-1", labels::CLUSTER_ID: "another", "region": "south"}}});
+    fleet
+        .change(&clusters::MANAGED_CLUSTERS, home, "edge-7", None, &claim)
+        .await;
+    let own = json!({labels::CLUSTER_NAME: "edge-7", labels::CLUSTER_ID: id, "region": "south"});
+    fleet
+        .await_object(&clusters::MANAGED_CLUSTERS, Some(home), "edge-7", |it| {
+            let labels = &it["metadata"]["labels"];
+            own.as_object()
+                .unwrap()
+                .iter()
+                .all(|(key, value)| labels[key] == *value)
+        })
+        .await;
+
+    fleet
+        .delete(&clusters::MANAGED_CLUSTERS, Some(home), "edge-7")
+        .await;
+    fleet
+        .await_object(
+            requests,
+            None,
+            waiting["metadata"]["name"].as_str().unwrap(),
+            |it| it["status"]["result"] == "Approved",
+        )
+        .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn delivers_reports_and_takes_away() {
     let mut fleet = Fleet::start().await;
     let home = fleet.join("edge-7").await;
