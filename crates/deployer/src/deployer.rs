@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use api::{apps, finalizers, reasons};
+use api::{apps, finalizers, labels, reasons};
 use clock::Env;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use kubeio::{
-    Cache, CancellationToken, Client, EventType, Mapper, ObjectKey, Outcome, Patch, Queue, QueueOptions,
-    Recorder,
+    Cache, CancellationToken, Client, EventType, ListOptions, Mapper, ObjectKey, Outcome, Patch, Queue,
+    QueueOptions, Recorder,
 };
 use machinery::{ApiResource, Gvk, meta};
 use runtime::Chain;
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use self::orphans::Orphans;
 use crate::apply::{Applier, Cause};
+use crate::charts::{self, Step};
 use crate::metrics::Metrics;
 use crate::outcome::{self, Observed, Problem, Sight, Verdict};
 use crate::plan::{self, Desired, ObjectId, Wave};
@@ -177,6 +178,9 @@ impl Deployer {
         };
         let result = match self.descriptions.get_key(&key) {
             None => self.prune(&key, duty).await,
+            Some(description) if description["spec"]["deployer"] == "Helm" => {
+                self.decline(&key, &description, duty).await
+            }
             Some(description) if description["spec"]["deployer"] != "Generic" => Ok(Outcome::Done),
             Some(description) => match (duty, meta::is_deleting(&description)) {
                 (Duty::Deploy, false) => self.deploy(&key, &description).await,
@@ -429,6 +433,69 @@ impl Deployer {
             Outcome::Retry
         } else {
             Outcome::After(REMOVAL_PERIOD)
+        })
+    }
+
+    /// Says of charts that nobody executes them, and lets their releases go. Whoever has the duty instead may be able.
+    async fn decline(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+        duty: Duty,
+    ) -> Result<Outcome, kubeio::Error> {
+        if duty == Duty::Observe {
+            return Ok(Outcome::Done);
+        }
+        let own = ListOptions::labels(format!("{}={}", labels::CONFIG_UID, meta::uid(description)));
+        let parent = &self.parts.parent;
+        let releases = parent
+            .list(&apps::HELM_RELEASES, key.namespace(), &own)
+            .await?
+            .items;
+        for release in &releases {
+            let (subresource, patch) = match charts::step(release) {
+                Step::Say(patch) => (Some("status"), patch),
+                Step::Release { patch, installed } => {
+                    if installed {
+                        let note = "what another agent installed stays in the cluster";
+                        self.recorder.record(
+                            release,
+                            EventType::Warning,
+                            reasons::HELM_RELEASE_FAILURE,
+                            note,
+                        );
+                    }
+                    (None, patch)
+                }
+                Step::Nothing => continue,
+            };
+            let name = meta::name(release);
+            let written = parent
+                .patch(
+                    &apps::HELM_RELEASES,
+                    key.namespace(),
+                    name,
+                    subresource,
+                    Patch::Merge,
+                    &patch,
+                )
+                .await;
+            match written {
+                Err(error) if !error.is_not_found() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        if duty == Duty::Deploy && !meta::is_deleting(description) {
+            let names = charts::names(description).into_iter();
+            let problems: Vec<Problem> = names.map(Problem::NotExecuted).collect();
+            self.report(key, description, Verdict::Done(&problems), Vec::new())
+                .await?;
+            self.tell(key, description, &problems);
+        }
+        Ok(if charts::are_settled(description, &releases) {
+            Outcome::Done
+        } else {
+            Outcome::Retry
         })
     }
 

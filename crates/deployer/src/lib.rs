@@ -1,12 +1,13 @@
 //! Brings the objects of Descriptions into a child and keeps them there: the same for the agent, which does it from
 //! inside (`Pull`), and for the controllers, which do it from the parent (`Push`).
 //!
-//! [`plan`] and [`outcome`] decide; `apply` talks to the child about one object; `watches` follows what was applied;
+//! [`plan`], [`charts`] and [`outcome`] decide; `apply` talks to the child about one object; `watches` follows what was applied;
 //! [`Deployer`] is the loop over Descriptions; [`find`] looks through a child for everything that was applied.
 //! Deliberately absent: whose turn it is (`distribution::sync`; here it comes in as a [`Duty`]), where the clients come
-//! from, Helm.
+//! from, and Helm: of charts it is said that nobody executes them.
 
 mod apply;
+pub mod charts;
 mod deployer;
 mod found;
 pub mod fuzz;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use api::apps::DescriptionPhase;
+use api::reasons;
 use jiff::Timestamp;
 use kubeio::ObjectKey;
 use machinery::{ApiResource, Reason, conditions, meta};
@@ -62,6 +63,8 @@ pub enum Problem {
     },
     /// An object that is wanted no longer is still there.
     NotGone(ObjectId),
+    /// A chart, which nobody here executes.
+    NotExecuted(String),
     /// Nobody can bring anything into the child, or take it out, and why.
     NoWay(String),
 }
@@ -106,6 +109,7 @@ impl Problem {
             Self::Refused { .. } => "Refused",
             Self::Unreachable { .. } => "Unreachable",
             Self::NotGone(_) => "Removing",
+            Self::NotExecuted(_) => reasons::CHARTS_NOT_EXECUTED,
             Self::NoWay(_) => "NoWay",
         }
     }
@@ -148,6 +152,12 @@ impl fmt::Display for Problem {
             Self::Refused { id, message } => write!(f, "{id}: {message}"),
             Self::Unreachable { id, message } => write!(f, "{id}: the cluster does not answer: {message}"),
             Self::NotGone(id) => write!(f, "{id}: is wanted no longer, and not gone yet"),
+            Self::NotExecuted(chart) => {
+                write!(
+                    f,
+                    "{chart} is not deployed: charts are not executed by this agent"
+                )
+            }
             Self::NoWay(why) => f.write_str(why),
         }
     }

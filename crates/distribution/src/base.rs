@@ -162,9 +162,7 @@ fn templates<'a>(
     for (feed, template) in found {
         if let Some(trouble) = feed::trouble(feed, template.as_deref()) {
             plan.push(Action::warning(base, &trouble.reason, trouble.note.clone()));
-            if trouble.holds_all {
-                problems.push(trouble.note);
-            }
+            problems.push(trouble.note);
         } else if let Some(template) = template.as_deref() {
             templates.push((*feed, template));
         }
@@ -242,7 +240,7 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
 }
 
 /// A merge patch's content that leaves exactly `new` of the fields of `old`.
-fn replacing(old: &Value, new: &Value) -> Value {
+pub(crate) fn replacing(old: &Value, new: &Value) -> Value {
     let mut patch = new.clone();
     if let (Value::Object(old), Value::Object(patch)) = (old, &mut patch) {
         for key in old.keys() {
@@ -297,30 +295,11 @@ fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
         "apiVersion": apps::DESCRIPTIONS.api_version(), "kind": apps::DESCRIPTIONS.kind,
         "metadata": {
             "namespace": meta::namespace(base), "name": deployer.name(meta::name(base)),
-            "labels": description_labels(base), "finalizers": [finalizers::APP],
+            "labels": names::descent(&apps::BASES, base), "finalizers": [finalizers::APP],
             "ownerReferences": [owner.to_value()],
         },
         "spec": spec,
     })
-}
-
-fn description_labels(base: &Value) -> Map<String, Value> {
-    let mut map = Map::from_iter([names::created_by()]);
-    let mut set = |key: &str, value: &str| names::set_if_fits(&mut map, key, value, names::LABEL_VALUE_LIMIT);
-    set(labels::CONFIG_KIND, &apps::BASES.kind);
-    set(labels::CONFIG_NAME, meta::name(base));
-    set(labels::CONFIG_NAMESPACE, meta::namespace(base));
-    set(labels::CONFIG_UID, meta::uid(base));
-    for key in [
-        labels::CLUSTER_ID,
-        labels::CLUSTER_NAME,
-        labels::SUBSCRIPTION_NAME,
-        labels::SUBSCRIPTION_NAMESPACE,
-        labels::SUBSCRIPTION_UID,
-    ] {
-        set(key, meta::label(base, key).unwrap_or_default());
-    }
-    map
 }
 
 #[cfg(test)]

@@ -9,21 +9,19 @@ use serde_json::Value;
 
 pub use api::feed::{Feed, HELM_CHART, obsolete};
 
-/// Why a feed does not go out.
+/// Why a feed does not go out, and keeps the others of its Base back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     /// One of `api::reasons`.
     pub(crate) reason: String,
     /// For people.
     pub(crate) note: String,
-    /// Whether it holds back the other feeds of the Base too.
-    pub(crate) holds_all: bool,
 }
 
 /// Whether a feed's template can go out, and if not, why.
 ///
-/// A chart is verified by whoever executes charts. Nobody does as long as none was, and then the other feeds need not
-/// wait for it.
+/// Charts are verified by an upstream controller, where there is one; of one that nobody looked for, its agent will say
+/// more.
 pub(crate) fn trouble(feed: &Feed, template: Option<&Value>) -> Option<Trouble> {
     // One that is deleted while it is in use stays in force until it goes.
     let in_force =
@@ -32,7 +30,6 @@ pub(crate) fn trouble(feed: &Feed, template: Option<&Value>) -> Option<Trouble> 
         return Some(Trouble {
             reason: reasons::nonexistent(&feed.kind),
             note: format!("{feed} in {} does not exist", feed.api_version),
-            holds_all: true,
         });
     };
     if !feed.is_chart() {
@@ -40,18 +37,12 @@ pub(crate) fn trouble(feed: &Feed, template: Option<&Value>) -> Option<Trouble> 
     }
     let status = &template["status"];
     match status["phase"].as_str().unwrap_or_default() {
-        "" => Some(Trouble {
-            reason: reasons::CHARTS_NOT_EXECUTED.to_owned(),
-            note: format!("{feed} is not deployed: charts are not executed by this version"),
-            holds_all: false,
-        }),
         "NotFound" => Some(Trouble {
             reason: reasons::HELM_CHART_NOT_FOUND.to_owned(),
             note: format!(
                 "{feed} is not found: {}",
                 status["reason"].as_str().unwrap_or_default()
             ),
-            holds_all: true,
         }),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! The labels that tie the objects of one distribution together, and the names that are made.
 
 use api::labels;
-use machinery::meta;
+use machinery::{ApiResource, meta};
 use serde_json::{Map, Value, json};
 
 /// The longest value of a label.
@@ -61,6 +61,26 @@ pub(crate) fn missing(object: &Value, wanted: &Map<String, Value>) -> Map<String
     let differs = |key: &String, value: &Value| have.and_then(|have| have.get(key)) != Some(value);
     let wanted = wanted.iter().filter(|(key, value)| differs(key, value));
     wanted.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The labels of what is made of a Base or Description: what it comes from, and what that came from.
+pub(crate) fn descent(resource: &ApiResource, parent: &Value) -> Map<String, Value> {
+    let mut map = Map::from_iter([created_by()]);
+    let mut set = |key: &str, value: &str| set_if_fits(&mut map, key, value, LABEL_VALUE_LIMIT);
+    set(labels::CONFIG_KIND, &resource.kind);
+    set(labels::CONFIG_NAME, meta::name(parent));
+    set(labels::CONFIG_NAMESPACE, meta::namespace(parent));
+    set(labels::CONFIG_UID, meta::uid(parent));
+    for key in [
+        labels::CLUSTER_ID,
+        labels::CLUSTER_NAME,
+        labels::SUBSCRIPTION_NAME,
+        labels::SUBSCRIPTION_NAMESPACE,
+        labels::SUBSCRIPTION_UID,
+    ] {
+        set(key, meta::label(parent, key).unwrap_or_default());
+    }
+    map
 }
 
 /// The label that names the object that made another one.

@@ -17,6 +17,7 @@ pub mod labels;
 pub mod overrides;
 pub mod policy;
 pub mod protection;
+pub mod release;
 pub mod replicas;
 pub mod status;
 pub mod subscription;

@@ -3,7 +3,7 @@
 //! Objects are matched by uid labels, never by name labels, which long names do not have. A cluster or an object
 //! that nobody knows is left out; one that has not reported counts as not available.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{apps, reasons};
@@ -40,6 +40,10 @@ pub fn plan(view: &View<'_>) -> Plan {
     let (subscription, status) = (view.subscription, &view.subscription["status"]);
     if meta::is_deleting(subscription) || !status["bindingClusters"].is_array() {
         return plan;
+    }
+    // Agents tell it of their Descriptions, but who looks at those?
+    for why in declined(view.descriptions) {
+        plan.push(Action::warning(subscription, reasons::CHARTS_NOT_EXECUTED, why));
     }
     let (aggregated, completed) = aggregate(view);
     let mut patch = Map::new();
@@ -115,6 +119,21 @@ fn aggregate(view: &View<'_>) -> (Value, usize) {
         aggregated,
         completed.into_iter().filter(|completed| *completed).count(),
     )
+}
+
+/// What agents that execute no charts say about them, each saying once.
+fn declined(descriptions: &[Arc<Value>]) -> BTreeSet<&str> {
+    let says = |description: &Value| {
+        let mut conditions = description["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        conditions.any(|it| it["reason"] == reasons::CHARTS_NOT_EXECUTED)
+    };
+    let declined = descriptions.iter().filter(|it| says(it));
+    declined
+        .filter_map(|it| it["status"]["reason"].as_str())
+        .collect()
 }
 
 /// What one cluster says.

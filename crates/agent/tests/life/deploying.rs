@@ -1,6 +1,6 @@
 //! Objects come, stay, change and go as Descriptions say.
 
-use api::{annotations, apps, clusters, finalizers, kubernetes};
+use api::{annotations, apps, clusters, finalizers, kubernetes, labels};
 use kubeio::Patch;
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
@@ -388,5 +388,61 @@ async fn two_descriptions_do_not_fight_over_an_object() {
         .await
         .unwrap();
     assert_eq!(map["data"]["key"], "1");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chart_is_declined_and_its_release_let_go() {
+    let (world, agent) = World::joined().await;
+    let releases = &apps::HELM_RELEASES;
+    let description = json!({
+        "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
+        "metadata": {"name": "app-helm", "namespace": NAMESPACE, "finalizers": [finalizers::APP]},
+        "spec": {"deployer": "Helm", "charts": [{"namespace": "foo", "name": "sql"}], "raw": [""], "chartRaw": [""]},
+    });
+    let description = world
+        .parent
+        .create(&apps::DESCRIPTIONS, Some(NAMESPACE), &description)
+        .await
+        .unwrap();
+    let described = world.phase("app-helm", "Failure").await;
+    assert_eq!(
+        described["status"]["conditions"][0]["reason"],
+        "ChartsNotExecuted"
+    );
+    let why = described["status"]["reason"].as_str().unwrap();
+    assert!(why.contains("HelmChart foo/sql is not deployed"), "{why}");
+
+    // The parent makes the release a little later.
+    let release = json!({
+        "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmRelease",
+        "metadata": {"name": "app-helm-foo-sql", "finalizers": [finalizers::APP],
+            "labels": {labels::CONFIG_UID: description["metadata"]["uid"]}},
+        "spec": {"repo": "https://charts.example.com", "chart": "sql", "targetNamespace": "foo"},
+    });
+    world
+        .parent
+        .create(releases, Some(NAMESPACE), &release)
+        .await
+        .unwrap();
+    world
+        .wait(
+            &world.parent,
+            releases,
+            Some(NAMESPACE),
+            "app-helm-foo-sql",
+            |it| it["status"]["phase"] == "unknown" && it["status"]["description"].is_string(),
+        )
+        .await;
+    let name = "app-helm";
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), name)
+        .await;
+    world
+        .delete(&world.parent, releases, Some(NAMESPACE), "app-helm-foo-sql")
+        .await;
+    world
+        .gone(&world.parent, releases, Some(NAMESPACE), "app-helm-foo-sql")
+        .await;
     agent.stop().await;
 }

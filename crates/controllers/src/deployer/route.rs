@@ -84,7 +84,9 @@ impl Deployer {
     }
 
     fn description(&self, change: &Change) {
-        if change.new.as_deref().is_some_and(meta::is_deleting) {
+        let has_work = |it: &Value| meta::is_deleting(it) || it["spec"]["deployer"] == "Helm";
+        let asks = differs(change, |it| (it["metadata"].clone(), it["spec"].clone()));
+        if asks && change.new.as_deref().is_some_and(has_work) {
             self.queue.add(Job::Description(change.key.clone()));
         }
         if differs(change, |it| {
@@ -160,8 +162,8 @@ impl Deployer {
     }
 
     fn release(&self, change: &Change) {
-        let owner = meta::controller(change.object());
-        if let (None, Some(owner)) = (&change.new, owner) {
+        let asks = differs(change, |it| (it["metadata"].clone(), it["spec"].clone()));
+        if asks && let Some(owner) = meta::controller(change.object()) {
             let key = ObjectKey::new(&*change.key.namespace, owner.name);
             self.queue.add(Job::Description(key));
         }

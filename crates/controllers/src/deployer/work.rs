@@ -8,7 +8,7 @@ use api::{apps, clusters, kubernetes, labels, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
 use distribution::{
-    Feed, Next, base, description, division, inventory, policy, protection, status, subscription,
+    Feed, Next, base, description, division, inventory, policy, protection, release, status, subscription,
 };
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
@@ -136,9 +136,21 @@ impl Deployer {
                 .first()
                 .map_or(Duration::ZERO, |it| unready_for(it, self.shared.env.now())),
         };
-        let plan = description::plan(&view);
-        self.finish(&object, reasons::FAILED_DELETING_DESCRIPTION, plan)
-            .await
+        if meta::is_deleting(&object) {
+            let plan = description::plan(&view);
+            return self
+                .finish(&object, reasons::FAILED_DELETING_DESCRIPTION, plan)
+                .await;
+        }
+        let plan = release::plan(&release::View {
+            description: &object,
+            releases: &releases,
+            named: &|name| {
+                let all = self.shared.cache(&apps::HELM_RELEASES);
+                all.get(Some(&*key.namespace), name)
+            },
+        });
+        self.finish(&object, reasons::HELM_RELEASE_FAILURE, plan).await
     }
 
     async fn sync_status(&self, key: &ObjectKey) -> Outcome {

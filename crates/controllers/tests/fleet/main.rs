@@ -405,7 +405,7 @@ async fn a_cluster_that_leaves_takes_no_other_along() {
 
 /// A Subscription of a chart and of manifests, with overrides for both, as Clusternet's example for replication has it.
 #[tokio::test(start_paused = true)]
-async fn a_chart_does_not_keep_the_manifests_back() {
+async fn a_chart_goes_out_beside_the_manifests() {
     let mut fleet = Fleet::start().await;
     let home = fleet.join("edge-7").await;
     fleet.heartbeat(&home, "edge-7").await;
@@ -462,8 +462,12 @@ async fn a_chart_does_not_keep_the_manifests_back() {
         .await;
     fleet.bind(&[&home]).await;
 
-    let description = fleet.await_one(&apps::DESCRIPTIONS, &home).await;
-    assert_eq!(description["spec"]["deployer"], "Generic");
+    let base = fleet.await_one(&apps::BASES, &home).await;
+    let base = base["metadata"]["name"].as_str().unwrap();
+    let (name, helm) = (format!("{base}-generic"), format!("{base}-helm"));
+    let description = fleet
+        .await_object(&apps::DESCRIPTIONS, Some(&home), &name, |_| true)
+        .await;
     let objects = harness::objects(&description);
     let kinds: Vec<&str> = objects.iter().filter_map(|it| it["kind"].as_str()).collect();
     assert_eq!(kinds, ["Namespace", "Service", "Deployment"]);
@@ -478,15 +482,29 @@ async fn a_chart_does_not_keep_the_manifests_back() {
         json!({"app": "nginx", "some-label": "some-value"})
     );
 
+    let release = fleet.await_one(&apps::HELM_RELEASES, &home).await;
+    assert_eq!(release["metadata"]["name"], format!("{helm}-default-mysql"));
+    let spec = &release["spec"];
+    assert_eq!(
+        (&spec["chart"], &spec["releaseName"]),
+        (&json!("mysql"), &json!("mysql"))
+    );
+    assert_eq!(
+        api::secret::decode(&spec["overrides"]).unwrap(),
+        br#"{"image":{"tag":"8.0.26"}}"#
+    );
+
+    // What an agent of ours says of charts.
+    let why = "HelmChart default/mysql is not deployed";
+    let declined = json!({"phase": "Failure", "reason": why, "conditions": [
+        {"type": "Applied", "status": "False", "reason": "ChartsNotExecuted", "message": why,
+         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    fleet.report(&home, &helm, &declined).await;
     let told = fleet
         .await_events("Subscription", "app", "ChartsNotExecuted")
         .await;
-    assert_eq!(
-        told,
-        ["HelmChart default/mysql is not deployed: charts are not executed by this version"]
-    );
+    assert_eq!(told, [why]);
     // All of the manifests is there, and the chart is not.
-    let name = description["metadata"]["name"].as_str().unwrap();
     let ready = json!({"observedGeneration": 1, "replicas": 5, "updatedReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
     let entries = json!([
         {"apiVersion": "v1", "kind": "Namespace", "name": "foo", "observedStatus": {}},
@@ -494,7 +512,7 @@ async fn a_chart_does_not_keep_the_manifests_back() {
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-nginx", "namespace": "foo", "observedStatus": ready},
     ]);
     let status = json!({"phase": "Success", "manifestStatuses": entries});
-    fleet.report(&home, name, &status).await;
+    fleet.report(&home, &name, &status).await;
     let subscription = fleet
         .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
             it["status"]["aggregatedStatuses"][3]["feedStatusSummary"]["available"] == true
@@ -508,6 +526,23 @@ async fn a_chart_does_not_keep_the_manifests_back() {
         .collect();
     assert_eq!(available, [false, true, true, true]);
     assert_eq!(subscription["status"]["completedReleases"], 0);
+
+    let release = format!("{helm}-default-mysql");
+    let feeds = json!({"spec": {"feeds": [nginx]}});
+    fleet
+        .change(&apps::SUBSCRIPTIONS, "default", "app", None, &feeds)
+        .await;
+    fleet
+        .await_object(&apps::HELM_RELEASES, Some(&home), &release, |it| {
+            it["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await;
+    fleet.get(&apps::DESCRIPTIONS, Some(&home), &helm).await;
+    let gone = json!({"metadata": {"finalizers": null}});
+    fleet
+        .change(&apps::HELM_RELEASES, &home, &release, None, &gone)
+        .await;
+    fleet.await_gone(&apps::DESCRIPTIONS, Some(&home), &helm).await;
     fleet.stop().await;
 }
 
