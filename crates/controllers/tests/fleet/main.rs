@@ -403,6 +403,61 @@ async fn a_cluster_that_leaves_takes_no_other_along() {
     fleet.stop().await;
 }
 
+/// An agent of ours says that it executes no charts, and that the manifests are applied; which feeds are available.
+async fn the_chart_counts_not(fleet: &Fleet, home: &str, name: &str, helm: &str) -> Vec<bool> {
+    // What an agent of ours says of charts.
+    let why = "HelmChart default/mysql is not deployed";
+    let declined = json!({"phase": "Failure", "reason": why, "conditions": [
+        {"type": "Applied", "status": "False", "reason": "ChartsNotExecuted", "message": why,
+         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    fleet.report(home, helm, &declined).await;
+    let told = fleet
+        .await_events("Subscription", "app", "ChartsNotExecuted")
+        .await;
+    assert_eq!(told, [why]);
+    // All of the manifests is there, and the chart is not.
+    let ready = json!({"observedGeneration": 1, "replicas": 5, "updatedReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
+    let entries = json!([
+        {"apiVersion": "v1", "kind": "Namespace", "name": "foo", "observedStatus": {}},
+        {"apiVersion": "v1", "kind": "Service", "name": "my-nginx-svc", "namespace": "foo", "observedStatus": {}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-nginx", "namespace": "foo", "observedStatus": ready},
+    ]);
+    let status = json!({"phase": "Success", "manifestStatuses": entries});
+    fleet.report(home, name, &status).await;
+    let subscription = fleet
+        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
+            it["status"]["aggregatedStatuses"][3]["feedStatusSummary"]["available"] == true
+        })
+        .await;
+    assert_eq!(subscription["status"]["completedReleases"], 0);
+    subscription["status"]["aggregatedStatuses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["feedStatusSummary"]["available"] == true)
+        .collect()
+}
+
+/// The Subscription keeps one other feed: the chart's release goes first, then its Description.
+async fn withdraw_chart(fleet: &Fleet, home: &str, helm: &str, kept: &serde_json::Value) {
+    let release = format!("{helm}-default-mysql");
+    let feeds = json!({"spec": {"feeds": [kept]}});
+    fleet
+        .change(&apps::SUBSCRIPTIONS, "default", "app", None, &feeds)
+        .await;
+    fleet
+        .await_object(&apps::HELM_RELEASES, Some(home), &release, |it| {
+            it["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await;
+    fleet.get(&apps::DESCRIPTIONS, Some(home), helm).await;
+    let gone = json!({"metadata": {"finalizers": null}});
+    fleet
+        .change(&apps::HELM_RELEASES, home, &release, None, &gone)
+        .await;
+    fleet.await_gone(&apps::DESCRIPTIONS, Some(home), helm).await;
+}
+
 /// A Subscription of a chart and of manifests, with overrides for both, as Clusternet's example for replication has it.
 #[tokio::test(start_paused = true)]
 async fn a_chart_goes_out_beside_the_manifests() {
@@ -494,55 +549,9 @@ async fn a_chart_goes_out_beside_the_manifests() {
         br#"{"image":{"tag":"8.0.26"}}"#
     );
 
-    // What an agent of ours says of charts.
-    let why = "HelmChart default/mysql is not deployed";
-    let declined = json!({"phase": "Failure", "reason": why, "conditions": [
-        {"type": "Applied", "status": "False", "reason": "ChartsNotExecuted", "message": why,
-         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-    fleet.report(&home, &helm, &declined).await;
-    let told = fleet
-        .await_events("Subscription", "app", "ChartsNotExecuted")
-        .await;
-    assert_eq!(told, [why]);
-    // All of the manifests is there, and the chart is not.
-    let ready = json!({"observedGeneration": 1, "replicas": 5, "updatedReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
-    let entries = json!([
-        {"apiVersion": "v1", "kind": "Namespace", "name": "foo", "observedStatus": {}},
-        {"apiVersion": "v1", "kind": "Service", "name": "my-nginx-svc", "namespace": "foo", "observedStatus": {}},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-nginx", "namespace": "foo", "observedStatus": ready},
-    ]);
-    let status = json!({"phase": "Success", "manifestStatuses": entries});
-    fleet.report(&home, &name, &status).await;
-    let subscription = fleet
-        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
-            it["status"]["aggregatedStatuses"][3]["feedStatusSummary"]["available"] == true
-        })
-        .await;
-    let available: Vec<bool> = subscription["status"]["aggregatedStatuses"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["feedStatusSummary"]["available"] == true)
-        .collect();
-    assert_eq!(available, [false, true, true, true]);
-    assert_eq!(subscription["status"]["completedReleases"], 0);
-
-    let release = format!("{helm}-default-mysql");
-    let feeds = json!({"spec": {"feeds": [nginx]}});
-    fleet
-        .change(&apps::SUBSCRIPTIONS, "default", "app", None, &feeds)
-        .await;
-    fleet
-        .await_object(&apps::HELM_RELEASES, Some(&home), &release, |it| {
-            it["metadata"]["deletionTimestamp"].is_string()
-        })
-        .await;
-    fleet.get(&apps::DESCRIPTIONS, Some(&home), &helm).await;
-    let gone = json!({"metadata": {"finalizers": null}});
-    fleet
-        .change(&apps::HELM_RELEASES, &home, &release, None, &gone)
-        .await;
-    fleet.await_gone(&apps::DESCRIPTIONS, Some(&home), &helm).await;
+    let seen = the_chart_counts_not(&fleet, &home, &name, &helm).await;
+    assert_eq!(seen, [false, true, true, true]);
+    withdraw_chart(&fleet, &home, &helm, &nginx).await;
     fleet.stop().await;
 }
 
