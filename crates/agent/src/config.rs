@@ -355,12 +355,32 @@ mod tests {
             ("abcde.0123456789abcdef", false),
             ("abcdef.0123456789abcde", false),
             ("ABCDEF.0123456789abcdef", false),
+            ("abcdef.0123456789ABCDEF", false),
+            ("abcdefg.0123456789abcdef", false),
+            ("abcdef.0123456789abcdef0", false),
             ("a.b.c", true),
             ("a..c", false),
             ("", false),
         ] {
             assert_eq!(is_token(token), good, "{token:?}");
         }
+    }
+
+    #[test]
+    fn the_hub_may_dial_the_api_server_the_predictor_and_what_was_named() {
+        let mut config = Config::new("https://parent:6443", "abcdef.0123456789abcdef", "host_1");
+        config.child_url = "https://10.96.0.1".to_owned();
+        config.gates.predictor = false;
+        assert_eq!(config.dial_targets(), ["10.96.0.1:443"]);
+        config.gates.predictor = true;
+        config.predictor.port = 8080;
+        assert_eq!(config.dial_targets(), ["10.96.0.1:443", "localhost:8080"]);
+        config.predictor.address = "http://10.0.0.9/x".to_owned();
+        config.tunnel_targets = vec!["web.shop:80".to_owned()];
+        assert_eq!(
+            config.dial_targets(),
+            ["10.96.0.1:443", "10.0.0.9:80", "web.shop:80"]
+        );
     }
 
     #[test]

@@ -143,16 +143,18 @@ mod tests {
         }
     }
 
-    /// A child with one node of 8 processors, and one pod on it that uses 2.
+    /// A child with nodes of 8 and 15 processors, and one pod on the first that uses 2.
     async fn child() -> Client {
         let plane = Plane::start(&testplane::paused_env()).await;
-        let amounts = json!({"cpu": "8", "memory": "16Gi", "pods": "110"});
         let nodes = &kubernetes::NODES;
-        plane
-            .create(nodes, None, &json!({"metadata": {"name": "n"}}))
-            .await;
-        let status = json!({"allocatable": amounts, "capacity": amounts});
-        plane.change_status(nodes, None, "n", &status).await;
+        for (name, processors) in [("n", "8"), ("m", "15")] {
+            let amounts = json!({"cpu": processors, "memory": "16Gi", "pods": "110"});
+            plane
+                .create(nodes, None, &json!({"metadata": {"name": name}}))
+                .await;
+            let status = json!({"allocatable": amounts, "capacity": amounts});
+            plane.change_status(nodes, None, name, &status).await;
+        }
         plane.create_namespaces(&["foo"]).await;
         let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [
             {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}});
@@ -182,7 +184,8 @@ mod tests {
         let said = ask(&predictor, "POST /replicas/predict", &question.to_string()).await;
         assert_eq!(
             said,
-            ("200".to_owned(), r#"{"replicas":{"default":4}}"#.to_owned())
+            ("200".to_owned(), r#"{"replicas":{"default":14}}"#.to_owned()),
+            "C4: 4 and 10"
         );
         let long = "x".repeat(QUESTION_LIMIT + 1);
         for (head, body, status) in [

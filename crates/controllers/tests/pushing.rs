@@ -63,7 +63,10 @@ impl GroupHandler for Proxy {
                 return response;
             }
             let path = request.uri().path_and_query().unwrap().as_str();
-            let (_, rest) = path.split_once("/proxy/direct").unwrap();
+            // U15: the parent's address, the cluster's id, the child's path, and one slash between.
+            let door = format!("/apis/proxies.clusternet.io/v1alpha1/sockets/{ID}/proxy/direct");
+            let rest = path.strip_prefix(&*door).unwrap();
+            assert!(rest.starts_with('/') && !rest.starts_with("//"), "{path}");
             *request.uri_mut() = rest.parse().unwrap();
             self.child
                 .handle(request, Caller::User(UserInfo::loopback()))

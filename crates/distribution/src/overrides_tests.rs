@@ -56,9 +56,10 @@ fn merges_helm_values() {
         1,
         &chart_feed(),
         &[
+            over("Helm", " \n"),
             over(
                 "Helm",
-                r#"{"name": "Ishmael", "address": {"street": "234 Spouter Inn Ct."}, "boat": "pequod", "l": [1, 2]}"#,
+                r#"{"name": "Ishmael", "address": {"street": "234 Spouter Inn Ct."}, "boat": "pequod", "l": [1, 2], "untouched": [1, {"a": 1}]}"#,
             ),
             over("Helm", "  \n"),
             over(
@@ -72,7 +73,7 @@ fn merges_helm_values() {
     assert_eq!(
         serde_json::from_str::<Value>(&values).unwrap(),
         json!({"address": {"street": "234 Spouter Inn Ct.", "country": "US", "state": "MA", "planet": "earth"},
-               "boat": "fighter", "l": [3]}),
+               "boat": "fighter", "l": [3], "untouched": [1, {"a": 1}]}),
         "O1, O2"
     );
     let (values, _) = chart(&Overrides::default(), &chart_feed(), &json!({})).unwrap();
@@ -181,6 +182,17 @@ fn patches_inside_texts() {
     )
     .unwrap();
     assert_eq!(patched, "x: 1\nz: 2\n");
+    let patched = run(
+        "FieldJSONPatch",
+        "/data/a.json",
+        "JSON",
+        r#"[{"op": "replace", "path": "/l/1", "value": 3}]"#,
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(patched.unwrap().as_str().unwrap()).unwrap(),
+        json!({"x": 1, "l": [1, 3]}),
+        "O7"
+    );
     assert_eq!(
         run("FieldMergePatch", "/data/l/0", "YAML", "k: w").unwrap(),
         "k: w\n"

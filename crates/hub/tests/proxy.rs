@@ -234,7 +234,12 @@ async fn fixture() -> Fixture {
 
 impl Fixture {
     async fn with_agent(self) -> Self {
-        let config = ClientConfig::new(format!("https://hub:443{ROOT}///"), ID);
+        self.with_agent_at("///").await
+    }
+
+    /// With an agent that asks for its tunnel there, after the cluster's own path.
+    async fn with_agent_at(self, suffix: &str) -> Self {
+        let config = ClientConfig::new(format!("https://hub:443{ROOT}{suffix}"), ID);
         let mut state = config.state.subscribe();
         let targets = ["10.0.0.1:6443", "10.0.0.2:443", "web:80", "closed:80"].map(str::to_owned);
         let dialer = Arc::new(AllowList::new(targets, self.servers.clone()));
@@ -442,19 +447,22 @@ async fn what_cannot_be_reached_is_a_status_that_names_the_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn connected_clusters_are_sockets() {
+    for suffix in ["", "/", "////", "?a=b", "/?watch=true"] {
+        let asked = fixture().await.with_agent_at(suffix).await;
+        assert!(asked.hub.registry().is_connected(ID), "U13 {suffix}");
+    }
     let fixture = fixture().await.with_agent().await;
     let (status, socket) = fixture.get("/", &[]).await;
     assert_eq!(
         (status, &socket["metadata"]["name"]),
         (StatusCode::OK, &json!(ID))
     );
-    // U13.
     for suffix in ["", "/", "////", "?a=b", "/?watch=true"] {
         let (status, socket) = fixture.get(suffix, &[]).await;
         assert_eq!(
             (status, &socket["metadata"]["name"]),
             (StatusCode::OK, &json!(ID)),
-            "{suffix}"
+            "U13 {suffix}"
         );
     }
     let upgrade = [

@@ -336,18 +336,56 @@ mod tests {
 
     #[test]
     fn tolerates_taints_of_nodes_as_of_clusters() {
-        let user1 =
-            json!([{"key": "dedicated", "operator": "Equal", "value": "user1", "effect": "NoSchedule"}]);
-        for (row, tolerations, effect, expected) in [
-            ("F1", json!([]), "NoSchedule", 0),
-            ("F2", user1.clone(), "NoSchedule", 4),
-            ("another effect", user1, "NoExecute", 0),
-            ("F9", json!([]), "PreferNoSchedule", 4),
+        let keyed = |key: &str, value: &str, effect: &str| json!({"key": key, "operator": "Equal", "value": value, "effect": effect});
+        let dedicated = |value: &str| keyed("dedicated", value, "NoSchedule");
+        let foo = json!({"key": "foo", "operator": "Exists", "effect": "NoSchedule"});
+        let (user1, bar) = ("dedicated=user1:NoSchedule", "foo=bar:NoSchedule");
+        for (row, tolerations, taints, fits) in [
+            ("F1", json!([]), &[user1][..], false),
+            (
+                "F2",
+                json!([{"key": "dedicated", "value": "user1", "effect": "NoSchedule"}]),
+                &[user1],
+                true,
+            ),
+            ("F3", json!([dedicated("user2")]), &[user1], false),
+            ("F4", json!([foo]), &[bar], true),
+            (
+                "F5",
+                json!([dedicated("user2"), foo]),
+                &["dedicated=user2:NoSchedule", bar],
+                true,
+            ),
+            (
+                "F6",
+                json!([keyed("foo", "bar", "PreferNoSchedule")]),
+                &[bar],
+                false,
+            ),
+            ("F7", json!([keyed("foo", "bar", "")]), &[bar], true),
+            (
+                "F8",
+                json!([dedicated("user2")]),
+                &["dedicated=user1:PreferNoSchedule"],
+                true,
+            ),
+            ("F9", json!([]), &["dedicated=user1:PreferNoSchedule"], true),
+            (
+                "another effect",
+                json!([dedicated("user1")]),
+                &["dedicated=user1:NoExecute"],
+                false,
+            ),
         ] {
             let mut tainted = node("n");
-            tainted["spec"]["taints"] = json!([{"key": "dedicated", "value": "user1", "effect": effect}]);
+            let taint = |text: &&str| {
+                let (key, rest) = text.split_once('=').unwrap();
+                let (value, effect) = rest.split_once(':').unwrap();
+                json!({"key": key, "value": value, "effect": effect})
+            };
+            tainted["spec"]["taints"] = taints.iter().map(taint).collect();
             let needs = needs(&json!({"tolerations": tolerations}));
-            assert_eq!(needs.room([&tainted], []), expected, "{row}");
+            assert_eq!(needs.room([&tainted], []), if fits { 4 } else { 0 }, "{row}");
         }
     }
 

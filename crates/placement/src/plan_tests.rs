@@ -236,7 +236,7 @@ fn takes_the_best_of_each_subgroup_once() {
     let clusters = [
         "c1 city=beijing",
         "c2 city=beijing !p=q:PreferNoSchedule",
-        "c3 city=shanghai !p=q:PreferNoSchedule",
+        "c3 city=shanghai !p=q:PreferNoSchedule !r=s:PreferNoSchedule",
     ];
     let spec = |groups: &[Value]| json!({"schedulingBySubGroup": true, "subscribers": groups});
     assert_eq!(

@@ -12,11 +12,6 @@ pub const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay of an item that keeps failing.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
-/// The queue was closed: nothing will ever come out of it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the scheduling queue is closed")]
-pub struct Closed;
-
 /// An item that was popped: hand it back with [`Queue::failed`], or drop it when it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item<K> {
@@ -51,7 +46,6 @@ pub struct Queue<K> {
     active: BTreeSet<(i64, Duration, u64, K)>,
     waiting: BTreeSet<(Duration, K)>,
     sequence: u64,
-    closed: bool,
 }
 
 impl<K> Default for Queue<K> {
@@ -61,7 +55,6 @@ impl<K> Default for Queue<K> {
             active: BTreeSet::new(),
             waiting: BTreeSet::new(),
             sequence: 0,
-            closed: false,
         }
     }
 }
@@ -127,23 +120,15 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// The next item that is due; `None` if nothing is.
-    ///
-    /// # Errors
-    /// The queue is closed.
-    pub fn pop(&mut self, now: Duration) -> Result<Option<Item<K>>, Closed> {
-        if self.closed {
-            return Err(Closed);
-        }
+    pub fn pop(&mut self, now: Duration) -> Option<Item<K>> {
         self.flush(now);
-        let Some((_, _, _, key)) = self.active.first().cloned() else {
-            return Ok(None);
-        };
+        let (_, _, _, key) = self.active.first().cloned()?;
         let entry = self.remove(&key).expect("what is active has an entry");
-        Ok(Some(Item {
+        Some(Item {
             key,
             priority: entry.priority,
             attempts: entry.attempts,
-        }))
+        })
     }
 
     /// When the next item will be due; `None` if nothing waits.
@@ -152,11 +137,6 @@ impl<K: Ord + Clone> Queue<K> {
             Some((_, since, _, _)) => Some(*since),
             None => self.waiting.first().map(|(until, _)| *until),
         }
-    }
-
-    /// Ends the queue: every later [`pop`](Self::pop) fails.
-    pub fn close(&mut self) {
-        self.closed = true;
     }
 
     /// How many items are ready, and how many wait out a back-off.
@@ -225,7 +205,7 @@ mod tests {
     }
 
     fn pop(queue: &mut Queue<&'static str>, seconds: u64) -> Option<Item<&'static str>> {
-        queue.pop(at(seconds)).unwrap()
+        queue.pop(at(seconds))
     }
 
     #[test]
@@ -295,12 +275,5 @@ mod tests {
         assert_eq!(pop(&mut queue, 3).unwrap().key, "b");
         assert_eq!(pop(&mut queue, 3), None);
         assert_eq!(queue.next_due(), None);
-    }
-
-    #[test]
-    fn ends_waiting_poppers_when_closed() {
-        let mut queue = Queue::<u8>::default();
-        queue.close();
-        assert_eq!(queue.pop(at(0)), Err(Closed), "Q11");
     }
 }

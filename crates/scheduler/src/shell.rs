@@ -147,15 +147,11 @@ impl<'a> Scheduler<'a> {
                 self.resume(asked).await;
             }
             let now = self.now();
-            match self.queue.pop(now) {
-                Ok(Some(item)) => self.begin(item).await,
-                Ok(None) => {
-                    if let Some(asked) = self.wait().await {
-                        self.drain();
-                        self.resume(asked).await;
-                    }
-                }
-                Err(_) => return,
+            if let Some(item) = self.queue.pop(now) {
+                self.begin(item).await;
+            } else if let Some(asked) = self.wait().await {
+                self.drain();
+                self.resume(asked).await;
             }
         }
     }

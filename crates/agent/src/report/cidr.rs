@@ -96,6 +96,14 @@ mod tests {
             &["exec kube-controller-manager --cluster-cidr=2.0.0.0/8 --v=2"],
         );
         assert_eq!(find([&shell]).cluster.as_deref(), Some("2.0.0.0/8"));
+        let other = pod("k8s-app", "kube-proxy", "args", &["--cluster-cidr=3.0.0.0/8"]);
+        for both in [[&manager, &other], [&other, &manager]] {
+            assert_eq!(
+                find(both).cluster.as_deref(),
+                Some("2.0.0.0/8"),
+                "the manager knows best"
+            );
+        }
     }
 
     #[test]

@@ -360,6 +360,28 @@ mod tests {
             {"key": reasons::TAINT_INITIALIZATION, "value": "ClusterInitWaiting", "effect": "NoSchedule"},
         ]);
         assert_eq!(after(&object, NOW)["spec"]["taints"], json!([theirs]), "K3");
+        assert!(
+            !look(&after(&object, NOW), NOW).writes(),
+            "K3: what is absent is not taken off"
+        );
+    }
+
+    #[test]
+    fn a_taint_that_is_there_takes_the_new_reason() {
+        let taint = |value: &str, effect: &str| json!({"key": reasons::TAINT_UNSCHEDULABLE, "value": value, "effect": effect});
+        let mut object = cluster(9_000, Some(600), Some(60));
+        object["spec"]["taints"] = json!([
+            taint("x", "NoExecute"),
+            taint("ClusterStatusNeverUpdated", "NoSchedule")
+        ]);
+        assert_eq!(
+            after(&object, NOW)["spec"]["taints"],
+            json!([
+                taint("x", "NoExecute"),
+                taint("ClusterStatusUnknown", "NoSchedule")
+            ]),
+            "K3"
+        );
     }
 
     #[test]
