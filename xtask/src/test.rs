@@ -82,7 +82,9 @@ fn real_kubernetes() -> anyhow::Result<()> {
         if shell::in_ci() {
             bail!("Go is missing, and CI is set: the real-Kubernetes tests may not be skipped");
         }
-        shell::say("SKIPPED: the real-Kubernetes tests need Go, which is not on this machine");
+        shell::say(
+            "SKIPPED: the tests against real Kubernetes, and those against the original tunnel library, need Go, which is not on this machine",
+        );
         return Ok(());
     }
     let directory = realkube::directory();

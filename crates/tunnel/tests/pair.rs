@@ -24,6 +24,10 @@ struct Hub {
     /// Attempts that are refused before one is let in.
     refusals: Arc<Mutex<VecDeque<&'static str>>>,
     seen: Arc<Mutex<Vec<String>>>,
+    /// When each attempt came.
+    asked: Arc<Mutex<Vec<tokio::time::Instant>>>,
+    /// What is sent at once when one is let in, before anything that the registry has to say.
+    greeting: Vec<u8>,
     /// When notified, the pipes stay open and carry nothing more.
     stall: Arc<Notify>,
     /// The pipes carry [`SLOW`] bytes a second each way.
@@ -50,6 +54,8 @@ impl Hub {
             ends: Arc::default(),
             refusals: Arc::default(),
             seen: Arc::default(),
+            asked: Arc::default(),
+            greeting: Vec::new(),
             stall: Arc::default(),
             is_slow: false,
         }
@@ -62,6 +68,8 @@ impl Hub {
             .get("authorization")
             .map_or("none", |value| value.to_str().expect("text"));
         self.seen.lock().expect("no panic").push(token.to_owned());
+        let now = tokio::time::Instant::now();
+        self.asked.lock().expect("no panic").push(now);
         let refusal = self.refusals.lock().expect("no panic").pop_front();
         if let Some(refusal) = refusal {
             io.write_all(refusal.as_bytes())
@@ -76,6 +84,7 @@ impl Hub {
         }
         text.push_str("\r\n");
         io.write_all(text.as_bytes()).await.expect("a client that reads");
+        io.write_all(&self.greeting).await.expect("a client that reads");
         // A pipe in between that a test can stall.
         let (mut near, far) = duplex(64 << 10);
         let (stall, is_slow) = (Arc::clone(&self.stall), self.is_slow);
@@ -340,6 +349,53 @@ async fn reconnects_with_a_fresh_credential_until_the_hub_lets_it_in() {
     agent.connected(&hub).await;
 }
 
+/// The times between attempts.
+fn waits(hub: &Hub) -> Vec<Duration> {
+    let asked = hub.asked.lock().expect("no panic");
+    asked.windows(2).map(|two| two[1] - two[0]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_for_ever_but_never_often_and_never_in_step() {
+    const HOURS: usize = 1_000;
+    let hub = Hub::new();
+    let refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    hub.refusals
+        .lock()
+        .expect("no panic")
+        .extend(std::iter::repeat_n(refusal, HOURS));
+    let mut agent = start_agent(&hub);
+    agent.connected(&hub).await;
+    let waits_were = waits(&hub);
+    assert_eq!(waits_were.len(), HOURS);
+    // What the clock rounds up to.
+    let tick = Duration::from_millis(2);
+    let mut whole = Duration::from_millis(500);
+    for wait in &waits_were {
+        assert!(
+            *wait >= whole / 2 && *wait <= whole + tick,
+            "{wait:?} of {whole:?}"
+        );
+        whole = (whole * 2).min(Duration::from_secs(30));
+    }
+    let settled: std::collections::BTreeSet<_> = waits_were[10..].iter().collect();
+    assert!(settled.len() > 100, "{} different waits", settled.len());
+
+    // One that was good for a minute is asked again at once when it goes; one that goes at once is not.
+    for (stays, soon) in [(Duration::from_secs(61), true), (Duration::from_secs(1), false)] {
+        tokio::time::sleep(stays).await;
+        let lost = tokio::time::Instant::now();
+        hub.registry.disconnect(CLUSTER);
+        agent.disconnected().await;
+        agent.connected(&hub).await;
+        let again = *hub.asked.lock().expect("no panic").last().expect("an attempt");
+        let wait = again - lost;
+        let first = Duration::from_millis(500);
+        let as_it_should = if soon { wait <= first + tick } else { wait >= first };
+        assert!(as_it_should, "{wait:?} after {stays:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn both_ends_notice_a_dead_link_in_seconds() {
     let hub = Hub::new();
@@ -384,6 +440,24 @@ async fn a_slow_link_carries_much_and_its_end_is_noticed_as_soon() {
     let error = error.expect_err("its tunnel is gone");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
     drop(writing.await);
+}
+
+/// The same from a hub that means ill, to an agent.
+#[tokio::test(start_paused = true)]
+async fn d11_a_frame_of_the_hub_that_claims_two_gigabytes_is_refused() {
+    let mut greeting = vec![0x82, 0x7f];
+    greeting.extend_from_slice(&(1_u64 << 31).to_be_bytes());
+    greeting.extend_from_slice(&[0; 10]);
+    let mut hub = Hub {
+        greeting,
+        ..Hub::new()
+    };
+    let mut agent = start_agent(&hub);
+    let reason = agent.disconnected().await;
+    assert!(reason.contains("too long"), "{reason}");
+    hub.greeting.clear();
+    let mut other = start_agent(&hub);
+    other.connected(&hub).await;
 }
 
 /// D11 (b): a frame whose header claims 2^31 bytes and sends 10 is refused from its header.
