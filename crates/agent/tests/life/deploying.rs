@@ -1,7 +1,7 @@
 //! Objects come, stay, change and go as Descriptions say.
 
 use api::{annotations, apps, clusters, finalizers, kubernetes, labels};
-use kubeio::Patch;
+use kubeio::{ListOptions, Patch};
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
 
@@ -444,5 +444,48 @@ async fn a_chart_is_declined_and_its_release_let_go() {
     world
         .gone(&world.parent, releases, Some(NAMESPACE), "app-helm-foo-sql")
         .await;
+    agent.stop().await;
+}
+
+/// D12 (a): what is taken out of a set soon after it came never remains.
+#[tokio::test(start_paused = true)]
+async fn d12_rapid_edits_leave_nothing_behind() {
+    let (world, mut agent) = World::joined().await;
+    let env = testplane::paused_env();
+    let pause = async || tokio::time::sleep(std::time::Duration::from_millis(env.random_u64() % 100)).await;
+    let kept = [namespace("shop"), config_map("b", "1")];
+    let both = [namespace("shop"), config_map("b", "1"), config_map("a", "1")];
+    for round in 0..200 {
+        world.describe("app", &both).await;
+        pause().await;
+        world.describe("app", &kept).await;
+        pause().await;
+        if round == 100 {
+            agent.stop().await;
+            world.describe("app", &both).await;
+            world.describe("app", &kept).await;
+            agent = world.agent();
+        }
+    }
+    let description = world
+        .parent
+        .get(&apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await
+        .unwrap();
+    let generation = meta::generation(&description);
+    world
+        .wait(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app", |it| {
+            let status = &it["status"];
+            let on_record = status["manifestStatuses"].as_array().map_or(0, Vec::len);
+            status["phase"] == "Success" && status["observedGeneration"] == generation && on_record == 2
+        })
+        .await;
+    let maps = world
+        .child
+        .list(&kubernetes::CONFIG_MAPS, Some("shop"), &ListOptions::default())
+        .await
+        .unwrap();
+    let names: Vec<&str> = maps.items.iter().map(meta::name).collect();
+    assert_eq!(names, ["b"]);
     agent.stop().await;
 }
