@@ -37,8 +37,8 @@ struct Tls {
     client: (String, String),
 }
 
-/// The cluster's servers: its API server with TLS at 10.0.0.1:6443, a plain one at web:80, and one with a certificate
-/// of somebody else at 10.0.0.2:443.
+/// The cluster's servers: its API server with TLS at 10.0.0.1:6443, a plain one at web:80, one with a certificate of
+/// somebody else at 10.0.0.2:443, and flood:80, whose answer has 4 GiB.
 #[derive(Clone)]
 struct Servers {
     good: Arc<rustls::ServerConfig>,
@@ -46,6 +46,8 @@ struct Servers {
     ca: String,
     client: (String, String),
     dials: Arc<AtomicUsize>,
+    /// How many bytes of its answer flood:80 got rid of.
+    flooded: Arc<AtomicUsize>,
 }
 
 fn tls(address: &str) -> Tls {
@@ -85,6 +87,19 @@ fn tls(address: &str) -> Tls {
         config: Arc::new(config),
         ca: ca.pem(),
         client: (client.pem(), client_key.serialize_pem()),
+    }
+}
+
+/// Answers with as much as is taken of 4 GiB.
+async fn flood(mut io: tokio::io::DuplexStream, sent: Arc<AtomicUsize>) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(io.read_u8().await?);
+    }
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 4_u64 << 30);
+    io.write_all(head.as_bytes()).await?;
+    loop {
+        sent.fetch_add(io.write(&[b'x'; 16 << 10]).await?, Ordering::SeqCst);
     }
 }
 
@@ -138,6 +153,7 @@ impl Dialer for Servers {
         let (near, far) = duplex(64 << 10);
         match address {
             "web:80" => drop(tokio::spawn(serve_http(far, false))),
+            "flood:80" => drop(tokio::spawn(flood(far, Arc::clone(&self.flooded)))),
             "10.0.0.1:6443" | "10.0.0.2:443" => {
                 let config = if address == "10.0.0.1:6443" {
                     &self.good
@@ -205,6 +221,7 @@ async fn fixture() -> Fixture {
         ca: good.ca,
         client: good.client,
         dials: Arc::default(),
+        flooded: Arc::default(),
     };
     let parent = Parent::new();
     parent.put(json!({
@@ -241,7 +258,7 @@ impl Fixture {
     async fn with_agent_at(self, suffix: &str) -> Self {
         let config = ClientConfig::new(format!("https://hub:443{ROOT}{suffix}"), ID);
         let mut state = config.state.subscribe();
-        let targets = ["10.0.0.1:6443", "10.0.0.2:443", "web:80", "closed:80"].map(str::to_owned);
+        let targets = ["10.0.0.1:6443", "10.0.0.2:443", "web:80", "closed:80", "flood:80"].map(str::to_owned);
         let dialer = Arc::new(AllowList::new(targets, self.servers.clone()));
         let connector = Arc::new(ToHub(self.hub.clone()));
         let run = client::run(config, connector, dialer, Env::system(), CancellationToken::new());
@@ -321,6 +338,30 @@ async fn a_childs_client_certificate_is_shown_to_the_child() {
     // A connection with a certificate is nobody else's.
     let (_, seen) = fixture.get("/proxy/direct/version", &[]).await;
     assert_eq!(seen["certified"], false);
+}
+
+/// D11 (d): a huge answer waits for its slow reader where it comes from, and others go on.
+#[tokio::test(start_paused = true)]
+async fn d11_an_answer_of_four_gigabytes_is_held_by_nobody() {
+    /// What the pipes, the tunnel and the two HTTP ends may hold together.
+    const HELD: usize = 4 << 20;
+    let fixture = fixture().await.with_agent().await;
+    let mut reader = connect(&fixture.hub);
+    let ask = format!("GET {ROOT}/proxy/http/flood:80/ HTTP/1.1\r\nHost: hub\r\n\r\n");
+    reader.write_all(ask.as_bytes()).await.expect("a hub that reads");
+    let mut taken = 0;
+    for _ in 0..5 {
+        let mut part = vec![0; 256 << 10];
+        reader.read_exact(&mut part).await.expect("an answer");
+        taken += part.len();
+        let (status, _) = fixture.get("/proxy/http/web/x", &[]).await;
+        assert_eq!(status, StatusCode::OK, "the cluster answers others");
+        // The clock only moves when nothing else can.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let sent = fixture.servers.flooded.load(Ordering::SeqCst);
+        assert!(sent >= taken - (64 << 10), "{sent} of {taken}");
+        assert!(sent <= taken + HELD, "{} bytes are held", sent - taken);
+    }
 }
 
 #[tokio::test(start_paused = true)]
