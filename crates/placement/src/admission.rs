@@ -67,7 +67,9 @@ mod tests {
             Decision::Bind { binding, .. } => status_patch(status, &binding).is_some(),
             // Whoever asks what there is room for is about to change something.
             Decision::Predict(_) => true,
-            decision => panic!("{decision:?}"),
+            decision @ (Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_)) => {
+                panic!("{decision:?}")
+            }
         }
     }
 
