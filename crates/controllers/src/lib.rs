@@ -13,6 +13,7 @@
 mod carry;
 mod config;
 pub mod deployer;
+pub mod fuzz;
 mod index;
 pub mod lifecycle;
 pub mod push;

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
-use crate::{FeedIndex, base, description, division, inventory, policy, protection, status, subscription};
+use crate::{
+    FeedIndex, base, description, division, inventory, policy, protection, release, status, subscription,
+};
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
 pub fn fuzz_plans(bytes: &[u8]) {
@@ -51,6 +53,11 @@ pub fn fuzz_plans(bytes: &[u8]) {
             clusters: &clusters,
             releases: &bases,
             unready_for: std::time::Duration::ZERO,
+        }),
+        release::plan(&release::View {
+            description: &a_description,
+            releases: &bases,
+            named: &|_| clusters.first().cloned(),
         }),
         inventory::plan(&inventory::View {
             subscription: &sub,

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use http::Uri;
-use serde_json::json;
+use machinery::{ApiResource, meta};
+use serde_json::{Value, json};
 
 use crate::peers::PeerAddress;
 use crate::proxy::{Credentials, Target};
+use crate::shadow::template;
 
 /// A URL below `sockets/{id}`: whatever is asked, an accepted place is a host and port without anything else in it.
 pub fn fuzz_target(bytes: &[u8]) {
@@ -38,6 +40,37 @@ pub fn fuzz_extra(bytes: &[u8]) {
             assert!(!matches!(
                 name.as_str(),
                 "host" | "content-length" | "transfer-encoding" | "connection"
+            ));
+        }
+    }
+}
+
+/// Two lines of JSON, an object and the Manifest that it was before: its Manifest stands for it and shows it again.
+pub fn fuzz_template(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut values = text.lines().map(serde_json::from_str::<Value>);
+    let Some(Ok(object)) = values.next() else {
+        return;
+    };
+    // The parent's dry run lets nothing else through.
+    if !object["metadata"].is_object() {
+        return;
+    }
+    let old = values.next().and_then(Result::ok);
+    for resource in [
+        ApiResource::namespaced("", "v1", "services", "Service"),
+        ApiResource::namespaced("batch", "v1", "jobs", "Job"),
+        ApiResource::cluster("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
+    ] {
+        let manifest = template::to_manifest(&resource, "reserved", object.clone(), None);
+        let shown = template::to_object(&manifest);
+        assert_eq!(meta::name(&shown), meta::name(&object));
+        if let Some(old) = old.as_ref().filter(|old| old["metadata"].is_object()) {
+            template::to_object(&template::to_manifest(
+                &resource,
+                "reserved",
+                object.clone(),
+                Some(old),
             ));
         }
     }

@@ -30,3 +30,12 @@ fn peers() {
         hub::fuzz::fuzz_peer,
     );
 }
+
+#[test]
+fn templates() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/template"),
+        ROUNDS,
+        hub::fuzz::fuzz_template,
+    );
+}

@@ -17,7 +17,8 @@ pub fn fuzz_frame(bytes: &[u8]) {
     }
 }
 
-/// A whole conversation with both roles: each message is a length byte and that many bytes; memory stays bounded.
+/// A whole conversation with both roles: each message is a byte, whose low bits are its length and whose highest makes
+/// it a ping, and that many bytes; memory stays bounded.
 pub fn fuzz_session(bytes: &[u8]) {
     let limits = Limits {
         pause_above: 64,
@@ -43,10 +44,17 @@ pub fn fuzz_session(bytes: &[u8]) {
         }
         let mut rest = bytes;
         while let Some((length, tail)) = rest.split_first() {
-            let (message, tail) = tail.split_at(tail.len().min(usize::from(*length)));
+            let (is_ping, length) = (*length & 0x80 != 0, *length & 0x7f);
+            let (message, tail) = tail.split_at(tail.len().min(usize::from(length)));
             rest = tail;
-            now += Duration::from_millis(u64::from(*length));
-            session.handle_message(Incoming::Binary(Bytes::copy_from_slice(message)), now);
+            now += Duration::from_millis(u64::from(length));
+            let message = Bytes::copy_from_slice(message);
+            let message = if is_ping {
+                Incoming::Ping(message)
+            } else {
+                Incoming::Binary(message)
+            };
+            session.handle_message(message, now);
             session.handle_timeout(now);
             drain(&mut session, now, length % 3);
             let stats = session.stats();

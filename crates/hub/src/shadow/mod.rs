@@ -13,7 +13,7 @@ mod output;
 mod parent;
 mod read;
 mod scale;
-mod template;
+pub(crate) mod template;
 mod trim;
 mod watch;
 mod write;
