@@ -1,5 +1,5 @@
 //! Kubernetes as the roles see it: a client of untyped objects, a watch cache, a work queue, leader election,
-//! events and the map from kinds to resources.
+//! events, kubeconfigs and the map from kinds to resources.
 //!
 //! A [`Client`] speaks to a server in this process ([`Client::from_service`]) or over HTTPS; nothing above knows
 //! which. Only the HTTPS transport is the `kube` crate's. No business rules here, no rule of any kind of object.
