@@ -70,7 +70,7 @@ impl Kind {
         self.0.schema.as_ref().map(SchemaRef::get)
     }
 
-    /// Objects as a `meta.k8s.io/v1 Table`.
+    /// Templates of the kind as a `meta.k8s.io/v1 Table`: they have no status, and their cells claim none.
     pub fn table(
         &self,
         items: impl IntoIterator<Item = Value>,
@@ -78,7 +78,7 @@ impl Kind {
         include: IncludeObject,
         now: Timestamp,
     ) -> Value {
-        table::table(&self.0, items, metadata, include, now, true)
+        table::templates(&self.0, items, metadata, include, now)
     }
 
     /// An object's `autoscaling/v1 Scale`; `None` if the kind has none.

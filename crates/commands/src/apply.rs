@@ -8,7 +8,8 @@ use machinery::{ApiResource, builtin, meta};
 use serde_json::{Value, json};
 
 use crate::error::Failures;
-use crate::resolve::{by_kind, namespace};
+use crate::resolve::by_kind;
+use crate::scope::Scope;
 use crate::{Error, Hub, Source, read};
 
 /// Where kubectl keeps what was applied last; ours must continue what kubectl began, and the other way round.
@@ -21,7 +22,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(discovery: &Discovery, given: Option<&str>, mut object: Value) -> Result<Self, Error> {
+    fn new(discovery: &Discovery, scope: &Scope, mut object: Value) -> Result<Self, Error> {
         let resource = by_kind(discovery, &meta::gvk(&object))?;
         if meta::name(&object).is_empty() {
             return Err(Error::Usage(format!(
@@ -29,7 +30,9 @@ impl Wanted {
                 meta::kind(&object)
             )));
         }
-        let namespace = namespace(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
+        let namespace = scope
+            .of(&resource, meta::namespace(&object))?
+            .map(ToOwned::to_owned);
         if let Some(namespace) = &namespace {
             object["metadata"]["namespace"] = json!(namespace);
         }
@@ -108,17 +111,13 @@ impl Wanted {
 }
 
 /// What the files ask for; an object that makes no sense is an error of its own.
-async fn wanted(
-    hub: &Hub,
-    sources: &[Source],
-    given: Option<&str>,
-) -> Result<Vec<Result<Wanted, Error>>, Error> {
+async fn wanted(hub: &Hub, sources: &[Source]) -> Result<Vec<Result<Wanted, Error>>, Error> {
     let objects = read(sources)?;
     if objects.is_empty() {
         return Err(Error::Usage("the files hold no objects".into()));
     }
     let discovery = hub.discover().await?;
-    let wanted = |object| Wanted::new(&discovery, given, object);
+    let wanted = |object| Wanted::new(&discovery, &hub.scope, object);
     Ok(objects.into_iter().map(wanted).collect())
 }
 
@@ -126,14 +125,9 @@ async fn wanted(
 ///
 /// # Errors
 /// [`Error`] of the objects that fail; the others are applied.
-pub async fn apply(
-    hub: &Hub,
-    sources: &[Source],
-    given: Option<&str>,
-    out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
+pub async fn apply(hub: &Hub, sources: &[Source], out: &mut (dyn Write + Send)) -> Result<(), Error> {
     let mut failures = Failures::default();
-    for wanted in wanted(hub, sources, given).await? {
+    for wanted in wanted(hub, sources).await? {
         let outcome = async {
             let wanted = wanted?;
             let verdict = apply_one(hub, &wanted).await?;
@@ -172,14 +166,9 @@ async fn apply_one(hub: &Hub, wanted: &Wanted) -> Result<&'static str, Error> {
 ///
 /// # Errors
 /// [`Error`] of the objects that fail; the others are created.
-pub async fn create(
-    hub: &Hub,
-    sources: &[Source],
-    given: Option<&str>,
-    out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
+pub async fn create(hub: &Hub, sources: &[Source], out: &mut (dyn Write + Send)) -> Result<(), Error> {
     let mut failures = Failures::default();
-    for wanted in wanted(hub, sources, given).await? {
+    for wanted in wanted(hub, sources).await? {
         let outcome = async {
             let wanted = wanted?;
             let title = wanted.title();
@@ -198,14 +187,9 @@ pub async fn create(
 ///
 /// # Errors
 /// [`Error::Differs`] if there is anything; [`Error`] if it cannot be told.
-pub async fn diff(
-    hub: &Hub,
-    sources: &[Source],
-    given: Option<&str>,
-    out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
+pub async fn diff(hub: &Hub, sources: &[Source], out: &mut (dyn Write + Send)) -> Result<(), Error> {
     let mut differs = false;
-    for wanted in wanted(hub, sources, given).await? {
+    for wanted in wanted(hub, sources).await? {
         let wanted = wanted?;
         let live = wanted.live(hub).await?;
         let after = match &live {

@@ -18,7 +18,7 @@ use crate::{Error, Format, Hub};
 /// [`Error`] if the hub does not answer.
 pub async fn clusters(
     hub: &Hub,
-    format: Format,
+    format: &Format,
     now: Timestamp,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
@@ -28,7 +28,9 @@ pub async fn clusters(
         .await
         .map_err(Error::hub("the clusters cannot be listed"))?;
     match format {
-        Format::Json | Format::Yaml | Format::Name => return print_objects(out, format, listed.items, false),
+        Format::Json | Format::Yaml | Format::Name | Format::JsonPath(_) | Format::Columns(_) => {
+            return print_objects(out, format, listed.items, false);
+        }
         Format::Table | Format::Wide => {}
     }
     if listed.items.is_empty() {

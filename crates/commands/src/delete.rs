@@ -3,45 +3,65 @@
 use std::io::Write;
 
 use api::annotations::FEED_PROTECTION;
-use kubeio::DeleteOptions;
+use kubeio::{DeleteOptions, DryRun};
 use machinery::meta;
 
 use crate::error::Failures;
-use crate::resolve::{Named, by_kind, namespace as pick};
-use crate::{Error, Hub, Source, Target, read};
+use crate::resolve::{Named, by_kind};
+use crate::{Error, Hub, Selection, Source, read};
 
-/// Removes templates named in files or as targets. What is not there already is an error, unless
-/// `ignore_not_found`.
+/// Whether something is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Trial {
+    /// It is.
+    #[default]
+    No,
+    /// It is only said what would be done (`--dry-run=client`).
+    Client,
+    /// The hub tries it, and changes nothing (`--dry-run=server`).
+    Server,
+}
+
+/// How objects are deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// What is not there is no error.
+    pub ignore_not_found: bool,
+    /// Whether they are deleted, or it is only tried.
+    pub trial: Trial,
+}
+
+/// Removes templates named in files or selected.
 ///
 /// # Errors
 /// [`Error`] of the objects that cannot be deleted; the others are.
 pub async fn delete(
     hub: &Hub,
     sources: &[Source],
-    targets: &[Target],
-    given: Option<&str>,
-    ignore_not_found: bool,
+    selection: &Selection,
+    deletion: Deletion,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
+    let objects = read(sources)?;
     let discovery = hub.discover().await?;
     let mut failures = Failures::default();
     let mut doomed = Vec::new();
-    for object in read(sources)? {
+    for object in objects {
         let named = || {
             let resource = by_kind(&discovery, &meta::gvk(&object))?;
-            let namespace = pick(&resource, meta::namespace(&object), given)?.map(ToOwned::to_owned);
+            let namespace = hub.scope.of(&resource, meta::namespace(&object))?;
             Ok(Named {
+                namespace: namespace.map(ToOwned::to_owned),
                 resource,
-                namespace,
                 name: meta::name(&object).to_owned(),
             })
         };
         failures.take(named().map(|named| doomed.push(named)))?;
     }
-    doomed.extend(Named::find_all(&discovery, targets, given, "delete")?);
+    doomed.extend(Named::find(hub, &discovery, selection, out).await?);
     // What was made last goes first.
     for object in doomed.iter().rev() {
-        failures.take(delete_one(hub, object, ignore_not_found, out).await)?;
+        failures.take(delete_one(hub, object, deletion, out).await)?;
     }
     failures.end()
 }
@@ -49,7 +69,7 @@ pub async fn delete(
 async fn delete_one(
     hub: &Hub,
     object: &Named,
-    ignore_not_found: bool,
+    deletion: Deletion,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let Named {
@@ -57,18 +77,32 @@ async fn delete_one(
         namespace,
         name,
     } = object;
+    let namespace = namespace.as_deref();
     let title = format!("{} {name:?}", resource.kind.to_lowercase());
-    let deleted = hub
-        .client
-        .delete(resource, namespace.as_deref(), name, &DeleteOptions::background())
-        .await;
+    let dry_run = match deletion.trial {
+        Trial::No | Trial::Client => DryRun::No,
+        Trial::Server => DryRun::All,
+    };
+    let options = DeleteOptions {
+        dry_run,
+        ..DeleteOptions::background()
+    };
+    let deleted = match deletion.trial {
+        Trial::Client => hub.client.get(resource, namespace, name).await.map(drop),
+        Trial::No | Trial::Server => hub.client.delete(resource, namespace, name, &options).await,
+    };
     match deleted {
-        Err(error) if error.is_not_found() && ignore_not_found => return Ok(()),
+        Err(error) if error.is_not_found() && deletion.ignore_not_found => return Ok(()),
         deleted => deleted.map_err(Error::hub(format!("{title} cannot be deleted")))?,
+    }
+    match deletion.trial {
+        Trial::No => {}
+        Trial::Client => return Ok(writeln!(out, "{title} deleted (dry run)")?),
+        Trial::Server => return Ok(writeln!(out, "{title} deleted (server dry run)")?),
     }
     let left = hub
         .client
-        .get_opt(resource, namespace.as_deref(), name)
+        .get_opt(resource, namespace, name)
         .await
         .map_err(Error::hub(format!("{title} cannot be read")))?;
     match left.as_ref().filter(|object| meta::is_deleting(object)) {

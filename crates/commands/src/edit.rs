@@ -8,7 +8,7 @@ use machinery::meta;
 use serde_json::Value;
 
 use crate::resolve::Named;
-use crate::{Error, Hub, Target};
+use crate::{Error, Hub, Selection};
 
 /// Opens each template in an editor, one after the other, and stores what comes out of it. `editor` is a shell command
 /// that takes a file's name as its last word.
@@ -17,13 +17,12 @@ use crate::{Error, Hub, Target};
 /// [`Error`] if one is not there or is not taken; what was typed is kept, and the error names the file.
 pub async fn edit(
     hub: &Hub,
-    targets: &[Target],
-    given: Option<&str>,
+    selection: &Selection,
     editor: &str,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
-    for object in Named::find_all(&discovery, targets, given, "edit")? {
+    for object in Named::find(hub, &discovery, selection, out).await? {
         let title = object.title();
         let (resource, namespace, name) = (&object.resource, object.namespace.as_deref(), &object.name);
         let live = hub

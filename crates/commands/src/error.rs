@@ -89,6 +89,10 @@ impl Failures {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What became of all.
     pub(crate) fn end(mut self) -> Result<(), Error> {
         match self.0.len() {

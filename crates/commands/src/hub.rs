@@ -2,52 +2,50 @@
 
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use kubeio::{Client, Discovery};
-use serde_json::Value;
+use kubeio::{Choice, Client, Discovery, Kubeconfig};
 
 use crate::Error;
+use crate::scope::{Namespaces, Scope};
 
 /// What the command line and the environment say about the hub.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
-    /// `--kubeconfig`.
+    /// `--kubeconfig`, one file.
     pub kubeconfig: Option<PathBuf>,
     /// `--data-dir`, whose kubeconfig is meant.
     pub data_dir: Option<PathBuf>,
-    /// `$KUBECONFIG`; only its first file counts.
+    /// `$KUBECONFIG`, a list of files that are read as one.
     pub environment: Option<String>,
     /// `$HOME`, where kubectl's own kubeconfig is.
     pub home: Option<PathBuf>,
+    /// `--context`, `--user`.
+    pub choice: Choice,
 }
 
 impl Place {
-    /// The kubeconfig to use: the flag, the data folder's, the environment's, `.tombolo/kubeconfig`, kubectl's own.
+    /// The kubeconfigs to read as one: the flag's, the data folder's, the environment's, `.tombolo/kubeconfig`,
+    /// kubectl's own.
     ///
     /// # Errors
     /// [`Error::NoHub`] if none is named and the last two are not there.
-    pub fn find(&self) -> Result<PathBuf, Error> {
+    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         if let Some(path) = &self.kubeconfig {
-            return Ok(path.clone());
+            return Ok(vec![path.clone()]);
         }
         if let Some(folder) = &self.data_dir {
-            return Ok(folder.join("kubeconfig"));
+            return Ok(vec![folder.join("kubeconfig")]);
         }
-        let first = self
-            .environment
-            .as_deref()
-            .and_then(|list| list.split(':').find(|path| !path.is_empty()));
-        if let Some(path) = first {
-            return Ok(path.into());
+        let list = self.environment.as_deref().unwrap_or_default();
+        let files: Vec<PathBuf> = std::env::split_paths(list)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect();
+        if !files.is_empty() {
+            return Ok(files);
         }
         let of_kubectl = self.home.as_ref().map(|home| home.join(".kube/config"));
         let usual = [Some(PathBuf::from(".tombolo/kubeconfig")), of_kubectl];
-        usual
-            .into_iter()
-            .flatten()
-            .find(|path| path.is_file())
-            .ok_or(Error::NoHub)
+        let found = usual.into_iter().flatten().find(|path| path.is_file());
+        found.map(|path| vec![path]).ok_or(Error::NoHub)
     }
 }
 
@@ -56,12 +54,12 @@ impl Place {
 pub struct Hub {
     /// A client of the hub's cluster.
     pub client: Client,
-    kubeconfig: Value,
-    /// What the kubeconfig's paths are meant from.
-    folder: PathBuf,
+    pub(crate) scope: Scope,
+    pub(crate) door: Door,
 }
 
 /// Where a hub is, as a kubeconfig says.
+#[derive(Debug, Clone)]
 pub(crate) struct Door {
     /// Its URL, without a slash at the end.
     pub(crate) server: String,
@@ -70,62 +68,23 @@ pub(crate) struct Door {
 }
 
 impl Hub {
-    /// Reads the kubeconfig and makes a client; nothing is asked yet.
+    /// Reads the kubeconfig and makes a client; nothing is asked yet. `namespaces` says which are meant.
     ///
     /// # Errors
-    /// [`Error::Read`] and [`Error::Hub`] for a kubeconfig that cannot be used.
-    pub async fn connect(place: &Place) -> Result<Self, Error> {
-        let path = place.find()?;
-        let text = std::fs::read_to_string(&path).map_err(|source| Error::Read {
-            path: path.clone(),
-            source,
-        })?;
-        let kubeconfig = codec::yaml::parse_one(&text).map_err(|error| Error::Parse {
-            path: path.display().to_string(),
-            problem: error.to_string(),
-        })?;
-        let client = Client::from_kubeconfig_file(&path)
-            .await
-            .map_err(Error::hub(format!(
-                "the kubeconfig {} cannot be used",
-                path.display()
-            )))?;
+    /// [`Error::NoHub`], and [`Error::Hub`] for a kubeconfig that cannot be used.
+    pub async fn connect(place: &Place, namespaces: Namespaces) -> Result<Self, Error> {
+        let files = place.files()?;
+        let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        let failed = || Error::hub(format!("the kubeconfig {} cannot be used", names.join(":")));
+        let kubeconfig = Kubeconfig::read(&files).map_err(failed())?;
+        let target = kubeconfig.choose(&place.choice).await.map_err(failed())?;
         Ok(Self {
-            client,
-            kubeconfig,
-            folder: path.parent().map(ToOwned::to_owned).unwrap_or_default(),
-        })
-    }
-
-    /// The cluster of the kubeconfig's current context.
-    pub(crate) fn door(&self) -> Result<Door, Error> {
-        let by_name = |list: &str, name: &Value| -> Value {
-            let entries = self.kubeconfig[list].as_array();
-            let found = entries.into_iter().flatten().find(|entry| entry["name"] == *name);
-            found.cloned().unwrap_or_default()
-        };
-        let context = by_name("contexts", &self.kubeconfig["current-context"]);
-        let cluster = &by_name("clusters", &context["context"]["cluster"])["cluster"];
-        let text = |field: &str| cluster[field].as_str();
-        let authority = match (text("certificate-authority-data"), text("certificate-authority")) {
-            (Some(data), _) => Some(STANDARD.decode(data).map_err(|error| {
-                Error::Missing(format!(
-                    "the hub's kubeconfig has a certificate-authority-data that is no base64: {error}"
-                ))
-            })?),
-            (None, Some(file)) => {
-                let path = self.folder.join(file);
-                let pem = std::fs::read(&path).map_err(|source| Error::Read { path, source })?;
-                Some(pem)
-            }
-            (None, None) => None,
-        };
-        Ok(Door {
-            server: text("server")
-                .unwrap_or_default()
-                .trim_end_matches('/')
-                .to_owned(),
-            authority,
+            client: target.client,
+            scope: Scope::new(namespaces, target.namespace),
+            door: Door {
+                server: target.server.trim_end_matches('/').to_owned(),
+                authority: target.authority,
+            },
         })
     }
 
@@ -143,45 +102,53 @@ mod tests {
 
     #[test]
     fn prefers_the_flag_then_the_folder_then_the_environment() {
-        let all = Place {
-            kubeconfig: Some("a".into()),
-            data_dir: Some("b".into()),
-            environment: Some(":c:d".into()),
-            home: None,
+        let files = |place: &Place| {
+            let files = place.files().expect("named");
+            files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(all.find().expect("named"), PathBuf::from("a"));
+        let all = Place {
+            kubeconfig: Some("a:b".into()),
+            data_dir: Some("b".into()),
+            environment: Some(":c::d".into()),
+            ..Place::default()
+        };
+        assert_eq!(files(&all), ["a:b"], "one file, whatever its name");
         let folder = Place {
             kubeconfig: None,
             ..all
         };
-        assert_eq!(folder.find().expect("named"), PathBuf::from("b/kubeconfig"));
+        assert_eq!(files(&folder), ["b/kubeconfig"]);
         let environment = Place {
             data_dir: None,
             ..folder
         };
-        assert_eq!(environment.find().expect("named"), PathBuf::from("c"));
+        assert_eq!(files(&environment), ["c", "d"]);
         let home = tempfile::tempdir().expect("a folder");
         let of_kubectl = home.path().join(".kube/config");
         std::fs::create_dir(home.path().join(".kube")).expect("a folder");
         std::fs::write(&of_kubectl, "").expect("a file");
         let kubectl = Place {
+            environment: Some(":".into()),
             home: Some(home.path().to_owned()),
             ..Place::default()
         };
-        assert_eq!(kubectl.find().expect("it is there"), of_kubectl);
+        assert_eq!(files(&kubectl), [of_kubectl.display().to_string()]);
     }
 
     #[tokio::test]
-    async fn the_door_is_the_current_contexts_and_paths_are_meant_from_the_kubeconfigs_folder() {
+    async fn a_hub_is_what_the_context_says_and_paths_are_meant_from_the_kubeconfigs_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config");
         let text = "
             current-context: here
             contexts:
             - {name: there, context: {cluster: a, user: u}}
-            - {name: here, context: {cluster: b, user: u}}
+            - {name: here, context: {cluster: b, user: u, namespace: shop}}
             clusters:
-            - {name: a, cluster: {server: 'http://a', certificate-authority-data: bm8=}}
+            - {name: a, cluster: {server: 'http://a'}}
             - {name: b, cluster: {server: 'http://b/', certificate-authority: keys/ca}}
             users: [{name: u, user: {}}]";
         std::fs::write(&path, text).expect("a file");
@@ -191,13 +158,22 @@ mod tests {
             .cert
             .pem();
         std::fs::write(folder.path().join("keys/ca"), &pem).expect("a file");
-        let place = Place {
+        let mut place = Place {
             kubeconfig: Some(path),
             ..Place::default()
         };
-        let hub = Hub::connect(&place).await.expect("it can be used");
-        let door = hub.door().expect("it is there");
-        assert_eq!(door.server, "http://b");
-        assert_eq!(door.authority, Some(pem.into_bytes()));
+        let hub = Hub::connect(&place, Namespaces::Usual)
+            .await
+            .expect("it can be used");
+        assert_eq!(hub.door.server, "http://b");
+        assert_eq!(hub.door.authority, Some(pem.into_bytes()));
+        assert_eq!(hub.scope, Scope::new(Namespaces::Usual, "shop".into()));
+        place.choice.context = Some("there".into());
+        let hub = Hub::connect(&place, Namespaces::Usual)
+            .await
+            .expect("it can be used");
+        assert_eq!(hub.door.server, "http://a");
+        assert_eq!(hub.door.authority, None);
+        assert_eq!(hub.scope, Scope::new(Namespaces::Usual, "default".into()));
     }
 }

@@ -1,16 +1,59 @@
 //! `join`: what a cluster needs to join, with a fresh token of its own.
 
 use std::io::Write;
+use std::str::FromStr;
 
 use api::install::{ChildOptions, child};
 use api::kubernetes::SECRETS;
 use api::names::{AGENT, BOOTSTRAP_GROUP, SYSTEM_NAMESPACE};
 use clock::Env;
+use http::Uri;
 use jiff::SignedDuration;
+use kubeio::DeleteOptions;
+use machinery::meta;
 use serde_json::{Value, json};
 
 use crate::manifests::print;
 use crate::{Error, Hub};
+
+/// The Secret in the child with the token and the parent's authority.
+pub(crate) const BOOTSTRAP_SECRET: &str = "clusternet-agent-bootstrap";
+
+/// The parent's address as the child sees it: an HTTPS URL with a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentUrl(String);
+
+impl FromStr for ParentUrl {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let bad = |problem: &str| {
+            Error::Usage(format!(
+                "{text:?} {problem}: give the address at which the child reaches the parent's API server, such as \
+                 https://hub.example.com:6443"
+            ))
+        };
+        let uri: Uri = text.parse().map_err(|_| bad("is no URL"))?;
+        match (uri.scheme_str(), uri.authority()) {
+            (Some("https"), Some(authority)) if authority.as_str().contains('@') => {
+                Err(bad("names a user, and the child has a token"))
+            }
+            (Some("https"), Some(authority)) if authority.host().is_empty() => Err(bad("names no host")),
+            (Some("https"), Some(authority))
+                if authority.as_str() != authority.host()
+                    && authority.port_u16().is_none_or(|port| port == 0) =>
+            {
+                Err(bad("has a port that is none"))
+            }
+            (Some("https"), Some(_)) if uri.query().is_some() || text.contains('#') => {
+                Err(bad("has more behind its path"))
+            }
+            (Some("https"), Some(_)) => Ok(Self(text.trim_end_matches('/').to_owned())),
+            (Some("http"), _) => Err(bad("would send the token for everybody to read")),
+            _ => Err(bad("is no https URL")),
+        }
+    }
+}
 
 /// How a cluster joins.
 #[derive(Debug, Clone)]
@@ -18,7 +61,7 @@ pub struct JoinOptions {
     /// The name it gets.
     pub name: String,
     /// The parent's address as the child sees it.
-    pub parent_url: String,
+    pub parent_url: ParentUrl,
     /// The image with this program.
     pub image: String,
     /// How long the token can be used.
@@ -61,11 +104,21 @@ pub async fn join(
     let mut objects = child(&options.rights);
     objects.push(json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": "clusternet-agent-bootstrap", "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": BOOTSTRAP_SECRET, "namespace": SYSTEM_NAMESPACE},
         "stringData": {"token": format!("{id}.{secret}"), "ca.crt": ca(hub)?},
     }));
     objects.push(deployment(options));
-    print(out, &objects)
+    let printed = print(out, &objects).and_then(|()| Ok(out.flush()?));
+    if printed.is_err() {
+        // Nobody has it, and nobody shall find it.
+        let namespace = Some("kube-system");
+        let name = meta::name(&object);
+        hub.client
+            .delete(&SECRETS, namespace, name, &DeleteOptions::background())
+            .await
+            .map_err(Error::hub("the bootstrap token cannot be taken back"))?;
+    }
+    printed
 }
 
 /// Random lower-case letters and digits, as bootstrap tokens have.
@@ -74,7 +127,7 @@ fn token_part(env: &Env, length: usize) -> String {
 }
 
 fn ca(hub: &Hub) -> Result<String, Error> {
-    let authority = hub.door()?.authority;
+    let authority = hub.door.authority.clone();
     authority
         .and_then(|pem| String::from_utf8(pem).ok())
         .ok_or_else(|| Error::Missing("the hub's kubeconfig names no certificate authority".into()))
@@ -92,16 +145,16 @@ fn deployment(options: &JoinOptions) -> Value {
                 "spec": {
                     "serviceAccountName": AGENT,
                     "securityContext": {"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}},
-                    "volumes": [{"name": "bootstrap", "secret": {"secretName": "clusternet-agent-bootstrap"}}],
+                    "volumes": [{"name": "bootstrap", "secret": {"secretName": BOOTSTRAP_SECRET}}],
                     "containers": [{
                         "name": "tombolo", "image": options.image,
                         "args": [
-                            "agent", "--cluster-reg-parent-url", options.parent_url,
+                            "agent", "--cluster-reg-parent-url", options.parent_url.0,
                             "--cluster-reg-name", options.name,
                             "--cluster-reg-parent-ca", "/var/run/tombolo/ca.crt",
                         ],
                         "env": [{"name": "TOMBOLO_CLUSTER_REG_TOKEN", "valueFrom": {
-                            "secretKeyRef": {"name": "clusternet-agent-bootstrap", "key": "token"},
+                            "secretKeyRef": {"name": BOOTSTRAP_SECRET, "key": "token"},
                         }}],
                         "volumeMounts": [{"name": "bootstrap", "mountPath": "/var/run/tombolo", "readOnly": true}],
                         "securityContext": {
@@ -114,4 +167,44 @@ fn deployment(options: &JoinOptions) -> Value {
             },
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parents_address_is_an_https_url_with_a_host() {
+        for (text, kept) in [
+            ("https://hub.example.com:6443", "https://hub.example.com:6443"),
+            ("https://10.0.0.1/", "https://10.0.0.1"),
+            (
+                "https://[fd00::1]:8443/clusters/a",
+                "https://[fd00::1]:8443/clusters/a",
+            ),
+        ] {
+            assert_eq!(text.parse::<ParentUrl>().expect(text).0, kept);
+        }
+        for (text, part) in [
+            ("", "is no URL"),
+            ("foo", "is no https URL"),
+            ("hub.example.com:6443", "is no https URL"),
+            ("/foo", "is no https URL"),
+            ("http://hub.example.com", "for everybody to read"),
+            ("ftp://hub.example.com", "is no https URL"),
+            ("https://", "is no URL"),
+            ("https://:6443", "names no host"),
+            ("https://a:b", "has a port that is none"),
+            ("https://a:99999", "has a port that is none"),
+            ("https://a:", "has a port that is none"),
+            ("https://u:p@a", "names a user"),
+            ("https://a/?b=c", "has more behind its path"),
+            ("https://a/#b", "has more behind its path"),
+            ("https://a b", "is no URL"),
+        ] {
+            let error = text.parse::<ParentUrl>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text:?}: {error}");
+            assert!(error.contains("such as https://hub.example.com:6443"), "{error}");
+        }
+    }
 }

@@ -64,7 +64,7 @@ pub async fn kubeconfig(hub: &Hub, cluster: &str, out: &mut (dyn Write + Send)) 
         })?;
     let proxy = format!("/apis/proxies.clusternet.io/v1alpha1/sockets/{id}/proxy/direct");
     let member = member_token(hub, cluster, &proxy, stored.trim(), &request).await?;
-    let document = document(hub, cluster, &proxy, &token(&door)?, &member)?;
+    let document = document(hub, cluster, &proxy, &token(&door)?, &member);
     write!(out, "{}", codec::yaml::to_string(&document))?;
     Ok(())
 }
@@ -112,10 +112,10 @@ async fn member_token(
     token(&answer)
 }
 
-fn document(hub: &Hub, cluster: &str, proxy: &str, door: &str, member: &str) -> Result<Value, Error> {
-    let Door { server, authority } = hub.door()?;
-    let authority = authority.map(|pem| STANDARD.encode(pem));
-    Ok(json!({
+fn document(hub: &Hub, cluster: &str, proxy: &str, door: &str, member: &str) -> Value {
+    let Door { server, authority } = &hub.door;
+    let authority = authority.as_ref().map(|pem| STANDARD.encode(pem));
+    json!({
         "apiVersion": "v1", "kind": "Config", "current-context": cluster,
         "clusters": [{"name": cluster, "cluster": {
             "server": format!("{server}{proxy}"),
@@ -125,5 +125,5 @@ fn document(hub: &Hub, cluster: &str, proxy: &str, door: &str, member: &str) -> 
             "token": door, "as": "clusternet", "as-user-extra": {"clusternet-token": [member]},
         }}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
-    }))
+    })
 }

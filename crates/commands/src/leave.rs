@@ -8,10 +8,13 @@ use api::install::{ChildOptions, child as child_objects};
 use api::kubernetes as k8s;
 use api::labels::CLUSTER_NAME;
 use api::names::{AGENT, APP_DEPLOYER, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kubeio::{Client, DeleteOptions, ListOptions};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
+use crate::join::BOOTSTRAP_SECRET;
 use crate::{Error, Hub};
 
 /// Where bootstrap tokens are.
@@ -40,8 +43,7 @@ pub async fn leave(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let mut remaining = Vec::new();
-    let name = cluster_name(child).await?;
-    forget_tokens(hub, &name, out).await?;
+    forget_tokens(hub, &joined(child).await?, out).await?;
     remove(
         child,
         &k8s::DEPLOYMENTS,
@@ -63,6 +65,16 @@ pub async fn leave(
         writeln!(out, "{removed} removed")?;
     }
     remaining.extend(left.remaining);
+    // Last but for what never changes: until here a second try finds the token.
+    remove(
+        child,
+        &k8s::SECRETS,
+        Some(SYSTEM_NAMESPACE),
+        BOOTSTRAP_SECRET,
+        out,
+        &mut remaining,
+    )
+    .await?;
     let shared = is_shared(child).await?;
     for object in child_objects(&ChildOptions::default()).iter().rev() {
         let Some(resource) = resource_of(object) else {
@@ -115,41 +127,116 @@ async fn remove(
     Ok(())
 }
 
-/// The name under which the cluster joined; empty if it never did.
-async fn cluster_name(child: &Client) -> Result<String, Error> {
-    let secret = child
-        .get_opt(&k8s::SECRETS, Some(SYSTEM_NAMESPACE), PARENT_CLUSTER_SECRET)
-        .await
-        .map_err(Error::hub("the cluster does not say who it is"))?;
-    let name = secret
-        .as_ref()
-        .and_then(|secret| meta::label(secret, CLUSTER_NAME));
-    Ok(name.unwrap_or_default().to_owned())
+/// What a cluster that wants to join, or has joined, says about itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Joined {
+    /// Its name in the fleet.
+    name: Option<String>,
+    /// The bootstrap token that it holds.
+    token: Option<Token>,
 }
 
-/// Nobody may join again with a token that was made for this cluster.
-async fn forget_tokens(hub: &Hub, name: &str, out: &mut (dyn Write + Send)) -> Result<(), Error> {
-    if name.is_empty() {
-        return Ok(());
+/// A bootstrap token.
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    id: String,
+    secret: String,
+}
+
+impl Token {
+    /// From `ID.SECRET`.
+    fn parse(text: &str) -> Option<Self> {
+        let (id, secret) = text.trim().split_once('.')?;
+        let plain = |part: &str| {
+            part.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        (id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)).then(|| Self {
+            id: id.to_owned(),
+            secret: secret.to_owned(),
+        })
     }
+
+    fn object_name(&self) -> String {
+        format!("bootstrap-token-{}", self.id)
+    }
+
+    /// Whether a Secret of the hub is this token: what a child says counts only for what it could use itself.
+    fn is(&self, secret: &Value) -> bool {
+        text_of(secret, "token-secret").as_ref() == Some(&self.secret)
+    }
+}
+
+/// A key of a Secret, as text.
+fn text_of(secret: &Value, key: &str) -> Option<String> {
+    let bytes = STANDARD.decode(secret["data"][key].as_str()?).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// Reads what `join` put into the cluster, and what its agent kept once it was registered.
+async fn joined(child: &Client) -> Result<Joined, Error> {
+    let namespace = Some(SYSTEM_NAMESPACE);
+    let failed = || Error::hub("the cluster does not say who it is");
+    let kept = child
+        .get_opt(&k8s::SECRETS, namespace, PARENT_CLUSTER_SECRET)
+        .await;
+    let bootstrap = child.get_opt(&k8s::SECRETS, namespace, BOOTSTRAP_SECRET).await;
+    let agent = child.get_opt(&k8s::DEPLOYMENTS, namespace, AGENT).await;
+    Ok(from_objects(
+        kept.map_err(failed())?.as_ref(),
+        bootstrap.map_err(failed())?.as_ref(),
+        agent.map_err(failed())?.as_ref(),
+    ))
+}
+
+fn from_objects(kept: Option<&Value>, bootstrap: Option<&Value>, agent: Option<&Value>) -> Joined {
+    let registered = kept.and_then(|secret| meta::label(secret, CLUSTER_NAME));
+    let wanted = || {
+        let mut words = agent?["spec"]["template"]["spec"]["containers"][0]["args"]
+            .as_array()?
+            .iter()
+            .filter_map(Value::as_str);
+        words.find(|word| *word == "--cluster-reg-name")?;
+        words.next()
+    };
+    let name = registered.filter(|name| !name.is_empty()).or_else(wanted);
+    Joined {
+        name: name.map(ToOwned::to_owned),
+        token: bootstrap
+            .and_then(|secret| text_of(secret, "token"))
+            .and_then(|text| Token::parse(&text)),
+    }
+}
+
+/// Nobody may join again with a token that was made for this cluster: neither with those that carry its name nor with
+/// the one that it holds.
+async fn forget_tokens(hub: &Hub, joined: &Joined, out: &mut (dyn Write + Send)) -> Result<(), Error> {
     let failed = || Error::hub("the cluster's bootstrap tokens cannot be removed");
-    let selector = ListOptions::labels(format!("{CLUSTER_NAME}={name}"));
-    let tokens = hub
-        .client
-        .list_all(&k8s::SECRETS, Some(TOKENS_NAMESPACE), &selector)
-        .await
-        .map_err(failed())?;
-    for token in tokens.items.iter().map(meta::name) {
-        hub.client
-            .delete(
-                &k8s::SECRETS,
-                Some(TOKENS_NAMESPACE),
-                token,
-                &DeleteOptions::background(),
-            )
-            .await
-            .map_err(failed())?;
-        writeln!(out, "Secret {token} removed")?;
+    let namespace = Some(TOKENS_NAMESPACE);
+    let mut doomed = Vec::new();
+    if let Some(name) = &joined.name {
+        let selector = ListOptions::labels(format!("{CLUSTER_NAME}={name}"));
+        let tokens = hub.client.list_all(&k8s::SECRETS, namespace, &selector).await;
+        let tokens = tokens.map_err(failed())?.items;
+        doomed.extend(tokens.iter().map(|token| meta::name(token).to_owned()));
+    }
+    if let Some(token) = &joined.token {
+        let name = token.object_name();
+        let found = hub.client.get_opt(&k8s::SECRETS, namespace, &name).await;
+        let found = found.map_err(failed())?.filter(|found| token.is(found));
+        if found.is_some() && !doomed.contains(&name) {
+            doomed.push(name);
+        }
+    }
+    for name in doomed {
+        let options = DeleteOptions::background();
+        match hub.client.delete(&k8s::SECRETS, namespace, &name, &options).await {
+            Err(error) if error.is_not_found() => {}
+            deleted => {
+                deleted.map_err(failed())?;
+                writeln!(out, "Secret {name} removed")?;
+            }
+        }
     }
     Ok(())
 }
@@ -189,4 +276,78 @@ async fn is_shared(child: &Client) -> Result<bool, Error> {
         .iter()
         .map(meta::name)
         .any(|name| !["default", AGENT, APP_DEPLOYER].contains(&name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(key: &str, value: &str) -> Value {
+        json!({"data": {key: STANDARD.encode(value)}})
+    }
+
+    #[test]
+    fn a_cluster_says_who_it_is_before_and_after_it_registered() {
+        let labelled = |name: &str| json!({"metadata": {"labels": {CLUSTER_NAME: name}}});
+        let agent = |args: Value| json!({"spec": {"template": {"spec": {"containers": [{"args": args}]}}}});
+        let wanted = agent(json!(["agent", "--cluster-reg-name", "edge-2", "--x", "y"]));
+        let bootstrap = secret("token", "abcdef.0123456789abcdef\n");
+        for (kept, bootstrap, agent, name, id) in [
+            (None, None, None, None, None),
+            (
+                Some(labelled("edge-1")),
+                None,
+                Some(&wanted),
+                Some("edge-1"),
+                None,
+            ),
+            (Some(labelled("")), None, Some(&wanted), Some("edge-2"), None),
+            (
+                None,
+                Some(&bootstrap),
+                Some(&wanted),
+                Some("edge-2"),
+                Some("abcdef"),
+            ),
+            (None, Some(&bootstrap), None, None, Some("abcdef")),
+            (
+                None,
+                None,
+                Some(&agent(json!(["agent", "--cluster-reg-name"]))),
+                None,
+                None,
+            ),
+            (None, None, Some(&agent(Value::Null)), None, None),
+            (None, Some(&json!({"data": {"token": "?"}})), None, None, None),
+        ] {
+            let found = from_objects(kept.as_ref(), bootstrap, agent);
+            assert_eq!(found.name.as_deref(), name, "{found:?}");
+            assert_eq!(
+                found.token.as_ref().map(|token| token.id.as_str()),
+                id,
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_token_that_the_cluster_could_use_is_its_own() {
+        let token = Token::parse("abcdef.0123456789abcdef").expect("a token");
+        assert_eq!(token.object_name(), "bootstrap-token-abcdef");
+        assert!(token.is(&secret("token-secret", "0123456789abcdef")));
+        assert!(!token.is(&secret("token-secret", "0123456789abcdee")));
+        assert!(!token.is(&json!({})));
+        for bad in [
+            "",
+            "abcdef",
+            "abc.0123456789abcdef",
+            "abcdef.0123",
+            "abcde/.0123456789abcdef",
+            "ABCDEF.0123456789abcdef",
+        ] {
+            assert_eq!(Token::parse(bad), None, "{bad:?}");
+        }
+    }
 }

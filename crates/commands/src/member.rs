@@ -16,9 +16,8 @@ pub async fn in_member(
     cluster: &str,
     kubectl: &str,
     verb: &str,
-    words: &[String],
+    words: &KubectlWords,
 ) -> Result<u8, Error> {
-    check(words)?;
     let mut text = Vec::new();
     kubeconfig(hub, cluster, &mut text).await?;
     // Only its owner can read it, and it is gone when kubectl has ended.
@@ -26,7 +25,11 @@ pub async fn in_member(
     file.write_all(&text)?;
     file.flush()?;
     let mut command = Command::new(kubectl);
-    command.arg("--kubeconfig").arg(file.path()).arg(verb).args(words);
+    command
+        .arg("--kubeconfig")
+        .arg(file.path())
+        .arg(verb)
+        .args(&words.0);
     run(command, kubectl).await
 }
 
@@ -34,12 +37,11 @@ pub async fn in_member(
 ///
 /// # Errors
 /// [`Error`] if there is no kubectl, or it does not understand.
-pub(crate) fn generate(kubectl: &str, words: &[String]) -> Result<Vec<u8>, Error> {
-    check(words)?;
+pub(crate) fn generate(kubectl: &str, words: &KubectlWords) -> Result<Vec<u8>, Error> {
     let mut command = Command::new(kubectl);
     command
         .arg("create")
-        .args(words)
+        .args(&words.0)
         .args(["--dry-run=client", "--output=json"]);
     let output = command.output().map_err(|source| missing(kubectl, &source))?;
     if output.status.success() {
@@ -61,19 +63,31 @@ const ELSEWHERE: [&str; 6] = [
     "--user",
 ];
 
-/// Refuses words with which kubectl would go elsewhere. What follows `--` is for a container.
-fn check(words: &[String]) -> Result<(), Error> {
-    let flags = words.iter().take_while(|word| *word != "--");
-    for word in flags {
-        let name = word.split('=').next().unwrap_or_default();
-        if ELSEWHERE.contains(&name) {
-            return Err(Error::Usage(format!(
-                "{name} stands among kubectl's words, where it does not say which hub is meant: write it before them, \
-                 as in `tombolo create --kubeconfig FILE deployment …`"
-            )));
+/// What is handed over to kubectl: nothing that would lead it elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubectlWords(Vec<String>);
+
+impl KubectlWords {
+    /// Takes the words that follow `command` on a command line. What follows `--` among them is for a container.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for flags that say where to go.
+    pub fn parse(command: &str, words: Vec<String>) -> Result<Self, Error> {
+        let flags = words.iter().take_while(|word| *word != "--");
+        for word in flags {
+            let name = word.split('=').next().unwrap_or_default();
+            // kubectl's short form of --server takes its value with or without a space.
+            let short = word.starts_with("-s").then_some("-s");
+            if let Some(name) = short.or(Some(name).filter(|name| ELSEWHERE.contains(name))) {
+                return Err(Error::Usage(format!(
+                    "{name} stands among kubectl's words, where it does not say which hub is meant: name the hub \
+                     before them, with --kubeconfig, --context or --data-dir, as in `tombolo {command} --kubeconfig \
+                     FILE …`"
+                )));
+            }
         }
+        Ok(Self(words))
     }
-    Ok(())
 }
 
 async fn run(mut command: Command, kubectl: &str) -> Result<u8, Error> {
@@ -106,20 +120,27 @@ mod tests {
             "web --kubeconfig=f -- ls",
             "--context x web",
             "web --data-dir d",
+            "web -s https://elsewhere -- ls",
+            "web -shttps://elsewhere",
+            "web --user=x",
         ] {
-            let error = check(&words(line)).expect_err(line);
-            assert!(matches!(error, Error::Usage(_)), "{line}");
+            let error = KubectlWords::parse("create", words(line)).expect_err(line);
+            let part = "as in `tombolo create --kubeconfig FILE …`";
+            assert!(
+                matches!(&error, Error::Usage(text) if text.contains(part)),
+                "{line}: {error}"
+            );
         }
         for line in ["deployment web --image nginx", "web -- tool --kubeconfig f"] {
-            check(&words(line)).expect(line);
+            KubectlWords::parse("exec", words(line)).expect(line);
         }
     }
 
     #[test]
     fn without_kubectl_it_says_what_to_do() {
-        let error = generate("no-such-kubectl", &[]).expect_err("there is none");
+        let error = generate("no-such-kubectl", &KubectlWords::default()).expect_err("there is none");
         assert!(error.to_string().contains("--kubectl"), "{error}");
-        let error = generate("false", &[]).expect_err("it fails");
+        let error = generate("false", &KubectlWords::default()).expect_err("it fails");
         assert!(matches!(error, Error::Usage(_)));
     }
 }

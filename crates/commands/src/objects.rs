@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::Error;
+use crate::{Error, KubectlWords};
 
 /// Where objects come from (`-f`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Source {
         /// kubectl, as it is started.
         kubectl: String,
         /// The words.
-        words: Vec<String>,
+        words: KubectlWords,
     },
 }
 

@@ -1,14 +1,16 @@
 //! How objects are printed.
 
 use std::io::Write;
+use std::str::FromStr;
 
+use machinery::jsonpath::{JsonPath, Template, to_text};
 use machinery::meta;
 use serde_json::{Value, json};
 
 use crate::Error;
 
 /// `-o`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Format {
     /// Columns for people.
     #[default]
@@ -21,68 +23,133 @@ pub enum Format {
     Yaml,
     /// `TYPE/NAME` lines.
     Name,
+    /// A template's text (`jsonpath=TEMPLATE`).
+    JsonPath(Template),
+    /// Columns of one's own, each with a header and a path (`custom-columns=NAME:PATH,…`).
+    Columns(Vec<(String, JsonPath)>),
 }
 
-/// Prints lines of cells, padded as kubectl does.
-pub(crate) fn print_table(out: &mut dyn Write, header: &[String], rows: &[Vec<String>]) -> Result<(), Error> {
-    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let bad = |problem: String| Error::Usage(format!("{text:?}: {problem}"));
+        let (word, argument) = match text.split_once('=') {
+            Some((word, argument)) => (word, Some(argument)),
+            None => (text, None),
+        };
+        match (word, argument) {
+            ("table", None) => Ok(Self::Table),
+            ("wide", None) => Ok(Self::Wide),
+            ("json", None) => Ok(Self::Json),
+            ("yaml", None) => Ok(Self::Yaml),
+            ("name", None) => Ok(Self::Name),
+            ("jsonpath", Some(template)) if !template.is_empty() => Template::parse(template)
+                .map(Self::JsonPath)
+                .map_err(|error| bad(error.to_string())),
+            ("custom-columns", Some(columns)) if !columns.is_empty() => columns
+                .split(',')
+                .map(column)
+                .collect::<Result<_, _>>()
+                .map(Self::Columns)
+                .map_err(bad),
+            ("jsonpath", _) => Err(bad("write jsonpath=TEMPLATE, such as jsonpath={.spec.replicas}".into())),
+            ("custom-columns", _) => Err(bad(
+                "write custom-columns=HEADER:PATH,…, such as custom-columns=NAME:.metadata.name".into(),
+            )),
+            _ => Err(bad(
+                "it is none of table, wide, json, yaml, name, jsonpath=TEMPLATE and custom-columns=HEADER:PATH,…".into(),
+            )),
         }
     }
-    for row in std::iter::once(header).chain(rows.iter().map(Vec::as_slice)) {
-        let mut line = String::new();
-        for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            line.push_str(cell);
-            if index + 1 < row.len() {
-                line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 3));
+}
+
+fn column(text: &str) -> Result<(String, JsonPath), String> {
+    match text.split_once(':') {
+        Some((header, path)) if !header.is_empty() && !path.is_empty() => match JsonPath::parse(path) {
+            Ok(path) => Ok((header.to_owned(), path)),
+            Err(error) => Err(format!("the path of the column {header:?}: {error}")),
+        },
+        _ => Err(format!("the column {text:?} is not HEADER:PATH")),
+    }
+}
+
+/// Lines of cells, padded as kubectl does; what is printed later keeps to the widths of what was printed before.
+#[derive(Default)]
+pub(crate) struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    pub(crate) fn print(&mut self, out: &mut dyn Write, rows: &[Vec<String>]) -> Result<(), Error> {
+        for row in rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
             }
         }
-        writeln!(out, "{}", line.trim_end())?;
+        for row in rows {
+            let mut line = String::new();
+            for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
+                line.push_str(cell);
+                if index + 1 < row.len() {
+                    line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 3));
+                }
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Prints a server's `Table`; with `namespaces` a first column names each object's namespace.
-pub(crate) fn print_server_table(
-    out: &mut dyn Write,
-    table: &Value,
-    wide: bool,
-    namespaces: bool,
-) -> Result<(), Error> {
-    let columns = table["columnDefinitions"].as_array().cloned().unwrap_or_default();
-    let shown: Vec<usize> = columns
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| wide || column["priority"].as_i64().unwrap_or(0) == 0)
-        .map(|(index, _)| index)
-        .collect();
-    let mut header: Vec<String> = shown
-        .iter()
-        .map(|index| {
-            columns[*index]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_uppercase()
-        })
-        .collect();
-    if namespaces {
-        header.insert(0, "NAMESPACE".into());
+/// Prints a header and lines of cells.
+pub(crate) fn print_table(out: &mut dyn Write, header: &[String], rows: &[Vec<String>]) -> Result<(), Error> {
+    Columns::default().print(out, &[&[header.to_vec()], rows].concat())
+}
+
+/// How a server's tables are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// With the columns of low priority.
+    pub(crate) wide: bool,
+    /// With a first column that names each object's namespace.
+    pub(crate) namespaces: bool,
+    /// What stands before each name, such as `deployment.apps/`.
+    pub(crate) prefix: String,
+}
+
+impl View {
+    /// The places of the columns that are shown, and their headers.
+    pub(crate) fn header(&self, table: &Value) -> (Vec<usize>, Vec<String>) {
+        let columns = table["columnDefinitions"].as_array();
+        let shown = columns
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter(|(_, column)| self.wide || column["priority"].as_i64().unwrap_or(0) == 0);
+        let (places, mut header): (Vec<usize>, Vec<String>) = shown
+            .map(|(place, column)| (place, column["name"].as_str().unwrap_or_default().to_uppercase()))
+            .unzip();
+        if self.namespaces {
+            header.insert(0, "NAMESPACE".into());
+        }
+        (places, header)
     }
-    let rows: Vec<Vec<String>> = table["rows"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|row| {
-            let mut cells: Vec<String> = shown.iter().map(|index| cell(&row["cells"][*index])).collect();
-            if namespaces {
+
+    /// The cells of a table's rows at the places that are shown.
+    pub(crate) fn rows(&self, table: &Value, places: &[usize]) -> Vec<Vec<String>> {
+        let row = |row: &Value| {
+            let mut cells: Vec<String> = places.iter().map(|place| cell(&row["cells"][*place])).collect();
+            if let (Some(first), Some(0)) = (cells.first_mut(), places.first()) {
+                first.insert_str(0, &self.prefix);
+            }
+            if self.namespaces {
                 cells.insert(0, meta::namespace(&row["object"]).to_owned());
             }
             cells
-        })
-        .collect();
-    print_table(out, &header, &rows)
+        };
+        table["rows"].as_array().into_iter().flatten().map(row).collect()
+    }
 }
 
 fn cell(value: &Value) -> String {
@@ -97,20 +164,26 @@ fn cell(value: &Value) -> String {
 /// Prints objects in a machine's form; one object stands alone, several in a `List`.
 pub(crate) fn print_objects(
     out: &mut dyn Write,
-    format: Format,
-    objects: Vec<Value>,
+    format: &Format,
+    mut objects: Vec<Value>,
     alone: bool,
 ) -> Result<(), Error> {
-    if format == Format::Name {
-        for object in &objects {
-            let kind = meta::kind(object).to_lowercase();
-            let group = meta::gvk(object).group;
-            let dot = if group.is_empty() { "" } else { "." };
-            writeln!(out, "{kind}{dot}{group}/{}", meta::name(object))?;
+    match format {
+        Format::Name => {
+            for object in &objects {
+                let kind = meta::kind(object).to_lowercase();
+                let group = meta::gvk(object).group;
+                let dot = if group.is_empty() { "" } else { "." };
+                writeln!(out, "{kind}{dot}{group}/{}", meta::name(object))?;
+            }
+            return Ok(());
         }
-        return Ok(());
+        Format::Columns(columns) => {
+            let header: Vec<String> = columns.iter().map(|(header, _)| header.clone()).collect();
+            return print_table(out, &header, &custom_rows(columns, &objects));
+        }
+        Format::Table | Format::Wide | Format::Json | Format::Yaml | Format::JsonPath(_) => {}
     }
-    let mut objects = objects;
     let document = match (alone, objects.pop()) {
         (true, Some(object)) => object,
         (_, last) => {
@@ -118,12 +191,34 @@ pub(crate) fn print_objects(
             json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects})
         }
     };
-    if format == Format::Yaml {
-        write!(out, "{}", codec::yaml::to_string(&document))?;
-    } else {
-        writeln!(out, "{document:#}")?;
+    match format {
+        Format::Yaml => write!(out, "{}", codec::yaml::to_string(&document))?,
+        Format::JsonPath(template) => {
+            let text = template.render(&document);
+            let text = text.map_err(|error| Error::Usage(format!("the template does not fit: {error}")))?;
+            write!(out, "{text}")?;
+        }
+        Format::Table | Format::Wide | Format::Json | Format::Name | Format::Columns(_) => {
+            writeln!(out, "{document:#}")?;
+        }
     }
-    Ok(())
+    Ok(out.flush()?)
+}
+
+/// The cells of columns of one's own.
+pub(crate) fn custom_rows(columns: &[(String, JsonPath)], objects: &[Value]) -> Vec<Vec<String>> {
+    let cell = |path: &JsonPath, object: &Value| match path.find(object).as_deref() {
+        Ok([]) | Err(_) => "<none>".to_owned(),
+        Ok(found) => found
+            .iter()
+            .map(|value| to_text(value))
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    objects
+        .iter()
+        .map(|object| columns.iter().map(|(_, path)| cell(path, object)).collect())
+        .collect()
 }
 
 #[cfg(test)]
@@ -139,12 +234,74 @@ mod tests {
                 {"cells": ["database", null, "pg"], "object": {"metadata": {"namespace": "b"}}},
             ],
         });
-        let mut out = Vec::new();
-        print_server_table(&mut out, &table, false, true).expect("memory takes it");
+        let view = View {
+            namespaces: true,
+            prefix: "deployment.apps/".into(),
+            ..View::default()
+        };
+        let (places, header) = view.header(&table);
+        let (mut out, mut columns) = (Vec::new(), Columns::default());
+        let rows = [vec![header], view.rows(&table, &places)].concat();
+        columns.print(&mut out, &rows).expect("memory takes it");
+        let late = [["c".to_owned(), "deployment.apps/x".to_owned(), "0/1".to_owned()].to_vec()];
+        columns.print(&mut out, &late).expect("memory takes it");
         let text = String::from_utf8(out).expect("text");
         assert_eq!(
             text,
-            "NAMESPACE   NAME       READY\na           web        1/2\nb           database   <none>\n"
+            "NAMESPACE   NAME                       READY\n\
+             a           deployment.apps/web        1/2\n\
+             b           deployment.apps/database   <none>\n\
+             c           deployment.apps/x          0/1\n"
         );
+    }
+
+    #[test]
+    fn formats_are_read_and_bad_ones_say_what_to_write() {
+        for (text, part) in [
+            ("csv", "none of table, wide"),
+            ("json=x", "none of table"),
+            ("jsonpath", "jsonpath=TEMPLATE"),
+            ("jsonpath=", "jsonpath=TEMPLATE"),
+            ("jsonpath={.a", "unclosed"),
+            ("custom-columns", "HEADER:PATH"),
+            ("custom-columns=NAME", "\"NAME\" is not HEADER:PATH"),
+            ("custom-columns=A:.a,B:", "\"B:\" is not HEADER:PATH"),
+            ("custom-columns=A:.a[", "the path of the column \"A\""),
+        ] {
+            let error = text.parse::<Format>().expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn objects_are_printed_in_every_form() {
+        let object = |name: &str, replicas: Value| {
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+                "spec": {"replicas": replicas, "ports": [1, 2]}})
+        };
+        let two = vec![object("a", json!(3)), object("b", Value::Null)];
+        let print = |format: &str, objects: &[Value], alone: bool| {
+            let mut out = Vec::new();
+            let format: Format = format.parse().expect(format);
+            print_objects(&mut out, &format, objects.to_vec(), alone).expect("memory takes it");
+            String::from_utf8(out).expect("text")
+        };
+        for (format, expected) in [
+            ("name", "deployment.apps/a\ndeployment.apps/b\n"),
+            ("jsonpath={.items[*].metadata.name}", "a b"),
+            (
+                "jsonpath={range .items[*]}{.metadata.name}={.spec.replicas};{end}",
+                "a=3;b=null;",
+            ),
+            (
+                "custom-columns=NAME:.metadata.name,PORTS:spec.ports[*],NONE:.x.y",
+                "NAME   PORTS   NONE\na      1,2     <none>\nb      1,2     <none>\n",
+            ),
+        ] {
+            assert_eq!(print(format, &two, false), expected, "{format}");
+        }
+        assert_eq!(print("jsonpath={.spec.replicas}", &two[..1], true), "3");
+        assert!(print("yaml", &two[..1], true).starts_with("apiVersion: apps/v1\n"));
+        assert!(print("json", &[], false).contains("\"items\": []"));
     }
 }

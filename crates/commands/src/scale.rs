@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::error::Failures;
 use crate::resolve::Named;
-use crate::{Error, Hub, Target};
+use crate::{Error, Hub, Selection};
 
 /// Sets a template's number of replicas.
 ///
@@ -15,14 +15,13 @@ use crate::{Error, Hub, Target};
 /// [`Error`] of those that are not there or have no replicas; the others are scaled.
 pub async fn scale(
     hub: &Hub,
-    targets: &[Target],
-    given: Option<&str>,
+    selection: &Selection,
     replicas: u32,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let discovery = hub.discover().await?;
     let mut failures = Failures::default();
-    for object in Named::find_all(&discovery, targets, given, "scale")? {
+    for object in Named::find(hub, &discovery, selection, out).await? {
         failures.take(scale_one(hub, &object, replicas, out).await)?;
     }
     failures.end()

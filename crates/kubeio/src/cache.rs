@@ -523,6 +523,7 @@ impl Reflector {
             field_selector: self.options.field_selector.clone(),
             resource_version: from.clone(),
             timeout: WATCH_TIMEOUT,
+            ..WatchOptions::default()
         };
         let namespace = self.options.namespace.as_deref();
         let started = tokio::time::Instant::now();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
 use crate::error::{BoxError, Error};
-use crate::options::{DeleteOptions, ListOptions, Patch, WatchOptions, segment};
+use crate::options::{DeleteOptions, Form, ListOptions, Patch, WatchOptions, segment};
 use crate::rate::Rate;
 use crate::transport::{Body, Connection, Transport, config_from_token};
 use crate::watch::WatchStream;
@@ -311,6 +311,25 @@ impl Client {
         Ok(all)
     }
 
+    /// Reads one object, or all that options select, as a `meta.k8s.io/v1 Table`. A server that knows no tables sends
+    /// the object or list itself.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn table(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<Value, Error> {
+        let path = path(resource, namespace, name, None) + options.query().as_str();
+        let mut request = request(Method::GET, &path, None, "")?;
+        let accept = HeaderValue::from_static(Form::Tables.accept());
+        request.headers_mut().insert(header::ACCEPT, accept);
+        Ok(self.read_value(format!("GET {path}"), request).await?.0)
+    }
+
     /// Makes an object; answers it as stored.
     ///
     /// # Errors
@@ -410,7 +429,9 @@ impl Client {
     ) -> Result<WatchStream, Error> {
         let path = path(resource, namespace, None, None) + options.query().as_str();
         let what = format!("GET {path}");
-        let request = request(Method::GET, &path, None, "")?;
+        let mut request = request(Method::GET, &path, None, "")?;
+        let accept = HeaderValue::from_static(options.form.accept());
+        request.headers_mut().insert(header::ACCEPT, accept);
         let response = self.answer(&what, request).await?;
         let deadline = (!options.timeout.is_zero()).then(|| Instant::now() + options.timeout + WATCH_GRACE);
         Ok(WatchStream::new(what, response.into_body(), deadline))

@@ -1,5 +1,5 @@
 //! Kubernetes as the roles see it: a client of untyped objects, a watch cache, a work queue, leader election,
-//! events and the map from kinds to resources.
+//! events, kubeconfigs and the map from kinds to resources.
 //!
 //! A [`Client`] speaks to a server in this process ([`Client::from_service`]) or over HTTPS; nothing above knows
 //! which. Only the HTTPS transport is the `kube` crate's. No business rules here, no rule of any kind of object.
@@ -10,6 +10,7 @@ mod elect;
 mod error;
 pub mod fuzz;
 mod key;
+mod kubeconfig;
 mod mapper;
 mod options;
 mod queue;
@@ -27,8 +28,9 @@ pub use client::{Bounds, Client, Listed};
 pub use elect::{Elector, ElectorConfig, Leadership};
 pub use error::{BoxError, Error};
 pub use key::ObjectKey;
+pub use kubeconfig::{Choice, Kubeconfig, Target};
 pub use mapper::{Discovered, Discovery, Mapper};
-pub use options::{DeleteOptions, ListOptions, Patch, Propagation, WatchOptions};
+pub use options::{DeleteOptions, DryRun, Form, ListOptions, Patch, Propagation, WatchOptions};
 pub use queue::{Outcome, Queue, QueueOptions};
 pub use rate::Rate;
 pub use recorder::{EventType, Recorder};

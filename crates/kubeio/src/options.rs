@@ -51,6 +51,27 @@ pub struct WatchOptions {
     pub resource_version: String,
     /// How long the server keeps the stream; the client gives up a little later. Zero is the server's choice.
     pub timeout: Duration,
+    /// What the server is to send.
+    pub form: Form,
+}
+
+/// In which form objects are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// As they are.
+    #[default]
+    Objects,
+    /// As rows of a `meta.k8s.io/v1 Table`, with the objects' metadata; servers that know no tables send objects.
+    Tables,
+}
+
+impl Form {
+    pub(crate) fn accept(self) -> &'static str {
+        match self {
+            Self::Objects => "application/json",
+            Self::Tables => "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+        }
+    }
 }
 
 impl WatchOptions {
@@ -90,6 +111,18 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// Grace period; the resource's default if `None`.
     pub grace_period_seconds: Option<u32>,
+    /// Whether it is only tried.
+    pub dry_run: DryRun,
+}
+
+/// Whether a change is made, or only tried by the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DryRun {
+    /// It is made.
+    #[default]
+    No,
+    /// It is tried: all checks, no change.
+    All,
 }
 
 impl DeleteOptions {
@@ -109,6 +142,9 @@ impl DeleteOptions {
                 Propagation::Foreground => "Foreground",
                 Propagation::Orphan => "Orphan",
             });
+        }
+        if self.dry_run == DryRun::All {
+            body["dryRun"] = json!(["All"]);
         }
         if let Some(uid) = &self.uid {
             body["preconditions"]["uid"] = json!(uid);

@@ -4,11 +4,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig as Parsed;
 use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::error::{BoxError, Error};
+use crate::kubeconfig::{Choice, Kubeconfig};
 use crate::transport::Transport;
 
 /// Between two looks at the files.
@@ -32,15 +33,14 @@ impl Client {
 }
 
 async fn load(path: PathBuf) -> Result<Client, Error> {
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| Error::Config(error.into()))?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::from_config(config.map_err(|error| Error::Config(error.into()))?)
+    let kubeconfig = Kubeconfig::read(&[path])?;
+    Ok(kubeconfig.choose(&Choice::default()).await?.client)
 }
 
 /// What is in a kubeconfig's file, and in those that it names. Files with tokens are left to the client below.
 fn look(path: &Path) -> Result<Vec<Vec<u8>>, BoxError> {
     let mut seen = vec![std::fs::read(path)?];
-    let config = Kubeconfig::read_from(path).unwrap_or_default();
+    let config = Parsed::read_from(path).unwrap_or_default();
     let clusters = config.clusters.iter().flat_map(|named| &named.cluster);
     let users = config.auth_infos.iter().flat_map(|named| &named.auth_info);
     let named = clusters

@@ -1,6 +1,7 @@
 //! The command line: parses, starts what it names, maps the outcome to an exit code. No logic.
 
 mod cli;
+mod out;
 mod roles;
 mod run;
 
@@ -25,10 +26,6 @@ fn main() -> ExitCode {
     match run::run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(run::Failure { error: None, code }) => ExitCode::from(code),
-        // Whoever read the output has seen enough.
-        Err(run::Failure {
-            error: Some(error), ..
-        }) if run::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(run::Failure {
             error: Some(error),
             code,

@@ -7,13 +7,18 @@ use api::install::{ChildOptions, Kinds};
 use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
-use commands::{Brought, Hub, JoinOptions, Place, Source, Target, Words};
+use commands::{
+    Brought, Deletion, Existing, Hub, JoinOptions, KubectlWords, Listing, Namespaces, Place, Selection,
+    Source, Target, Which, Words,
+};
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, FileArgs, HubArgs, JoinArgs, MemberArgs, PersonCommand, RoleCommand, SimArgs, UpArgs, WordsArgs,
+    Command, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, RoleCommand, SimArgs, UpArgs,
+    WordsArgs,
 };
+use crate::out::{OnLoss, Out};
 use crate::roles;
 
 /// What failed, and the exit code that says so.
@@ -65,15 +70,6 @@ impl From<assembly::Error> for Failure {
     }
 }
 
-/// Whether the output was closed by its reader, as `| head` does.
-pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
-    })
-}
-
 /// Says what failed and why, once.
 pub(crate) fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     // Where standard error is gone there is nobody to tell.
@@ -115,11 +111,19 @@ fn on_signal() -> Result<CancellationToken, Failure> {
 }
 
 async fn dispatch(command: Command) -> Result<(), Failure> {
-    let out = &mut std::io::stdout();
     match command {
-        Command::Up(args) => Ok(assembly::up(up_config(args), Env::system(), on_signal()?, out).await?),
+        Command::Up(args) => {
+            // Its work is not its output.
+            let mut out = Out::new(std::io::stdout(), OnLoss::GoOn);
+            let ended = assembly::up(up_config(args), Env::system(), on_signal()?, &mut out).await;
+            out.end(ended.map_err(Failure::from))
+        }
         Command::Sim(_) => unreachable!("it was run before there was a runtime"),
-        Command::Person(command) => person(command, out).await,
+        Command::Person(command) => {
+            let mut out = Out::new(std::io::stdout(), on_loss(&command));
+            let outcome = person(command, &mut out).await;
+            out.end(outcome)
+        }
         Command::Role(command) => {
             let shutdown = on_signal()?;
             match command {
@@ -132,106 +136,158 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
     }
 }
 
+/// What a command does when nobody takes its output any more.
+fn on_loss(command: &PersonCommand) -> OnLoss {
+    match command {
+        PersonCommand::Get(_)
+        | PersonCommand::ApiResources(_)
+        | PersonCommand::Version(_)
+        | PersonCommand::Clusters(_)
+        | PersonCommand::Kubeconfig(_)
+        | PersonCommand::Install(_)
+        | PersonCommand::Crds => OnLoss::Stop,
+        PersonCommand::Join(args) if args.print_rights => OnLoss::Stop,
+        PersonCommand::Join(_) => OnLoss::Fail,
+        PersonCommand::Apply(_)
+        | PersonCommand::Create(_)
+        | PersonCommand::Diff(_)
+        | PersonCommand::Edit(_)
+        | PersonCommand::Delete(_)
+        | PersonCommand::Scale(_)
+        | PersonCommand::Label(_)
+        | PersonCommand::Annotate(_)
+        | PersonCommand::Exec(_)
+        | PersonCommand::Logs(_)
+        | PersonCommand::PortForward(_)
+        | PersonCommand::Leave(_) => OnLoss::GoOn,
+    }
+}
+
+/// A hub for a command that is not about namespaces.
 async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
-    Ok(Hub::connect(&Place::from(args)).await?)
+    hub_in(args, Namespaces::Usual).await
+}
+
+async fn hub_in(args: &HubArgs, namespaces: impl Into<Namespaces>) -> Result<Hub, Failure> {
+    Ok(Hub::connect(&Place::from(args), namespaces.into()).await?)
 }
 
 async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
     match command {
         PersonCommand::Apply(args) => {
             let (hub, sources) = files(&args).await?;
-            commands::apply(&hub, &sources, args.namespace.as_deref(), out).await?;
+            commands::apply(&hub, &sources, out).await?;
         }
         PersonCommand::Create(args) => {
-            let mut sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
+            let mut sources = sources(&args.filename);
             if !args.words.is_empty() {
                 sources.push(Source::Generated {
                     kubectl: args.kubectl.kubectl,
-                    words: args.words,
+                    words: KubectlWords::parse("create", args.words)?,
                 });
             }
-            let hub = hub(&args.hub).await?;
-            commands::create(&hub, &sources, args.namespace.as_deref(), out).await?;
+            let hub = hub_in(&args.hub, &args.namespace).await?;
+            commands::create(&hub, &sources, out).await?;
         }
         PersonCommand::Edit(args) => {
-            let targets = Target::parse(&args.targets)?;
-            let hub = hub(&args.hub).await?;
-            commands::edit(&hub, &targets, args.namespace.as_deref(), args.editor(), out).await?;
+            let selection = Selection::parse(&args.targets, Which::Named, "edit")?;
+            let hub = hub_in(&args.hub, &args.namespace).await?;
+            commands::edit(&hub, &selection, args.editor(), out).await?;
         }
         PersonCommand::Diff(args) => {
             let (hub, sources) = files(&args).await?;
-            diff(commands::diff(&hub, &sources, args.namespace.as_deref(), out).await)?;
+            diff(commands::diff(&hub, &sources, out).await)?;
         }
         PersonCommand::Get(args) => {
             let targets = Target::parse(&args.targets)?;
-            let namespace = args.namespace.as_deref().filter(|_| !args.all_namespaces);
-            let hub = hub(&args.hub).await?;
-            commands::get(&hub, &targets, namespace, &args.selector, args.output.into(), out).await?;
+            let hub = hub_in(&args.hub, &args.namespaces).await?;
+            let listing = Listing {
+                selector: args.selector,
+                format: args.output.output,
+                watch: args.watch,
+            };
+            commands::get(&hub, &targets, &listing, out).await?;
         }
         PersonCommand::Delete(args) => {
-            let sources: Vec<Source> = args.filename.iter().map(|name| name.as_str().into()).collect();
-            let targets = if args.targets.is_empty() {
-                Vec::new()
+            let sources = sources(&args.filename);
+            let selection = if args.targets.is_empty() {
+                Selection::default()
             } else {
-                Target::parse(&args.targets)?
+                Selection::parse(&args.targets, Which::from(&args.which), "delete")?
             };
-            let hub = hub(&args.hub).await?;
-            let namespace = args.namespace.as_deref();
-            commands::delete(&hub, &sources, &targets, namespace, args.ignore_not_found, out).await?;
+            let hub = hub_in(&args.hub, &args.which.namespaces).await?;
+            let deletion = Deletion {
+                ignore_not_found: args.ignore_not_found,
+                trial: args.dry_run.into(),
+            };
+            commands::delete(&hub, &sources, &selection, deletion, out).await?;
         }
         PersonCommand::Scale(args) => {
-            let targets = Target::parse(&args.targets)?;
-            let hub = hub(&args.hub).await?;
-            commands::scale(&hub, &targets, args.namespace.as_deref(), args.replicas, out).await?;
+            let selection = Selection::parse(&args.targets, Which::from(&args.which), "scale")?;
+            let hub = hub_in(&args.hub, &args.which.namespaces).await?;
+            commands::scale(&hub, &selection, args.replicas, out).await?;
         }
         PersonCommand::Label(args) => {
-            let (hub, targets, words) = words(&args).await?;
-            commands::label(&hub, &targets, args.namespace.as_deref(), &words, out).await?;
+            let Change {
+                hub,
+                selection,
+                words,
+                existing,
+            } = change(&args, "label").await?;
+            commands::label(&hub, &selection, &words, existing, out).await?;
         }
         PersonCommand::Annotate(args) => {
-            let (hub, targets, words) = words(&args).await?;
-            commands::annotate(&hub, &targets, args.namespace.as_deref(), &words, out).await?;
+            let Change {
+                hub,
+                selection,
+                words,
+                existing,
+            } = change(&args, "annotate").await?;
+            commands::annotate(&hub, &selection, &words, existing, out).await?;
         }
         PersonCommand::ApiResources(args) => commands::api_resources(&hub(&args).await?, out).await?,
         PersonCommand::Clusters(args) => {
             let hub = hub(&args.hub).await?;
-            commands::clusters(&hub, args.output.into(), Env::system().now(), out).await?;
+            commands::clusters(&hub, &args.output.output, Env::system().now(), out).await?;
         }
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
-        PersonCommand::Exec(args) => in_member("exec", &args).await?,
-        PersonCommand::Logs(args) => in_member("logs", &args).await?,
-        PersonCommand::PortForward(args) => in_member("port-forward", &args).await?,
+        PersonCommand::Exec(args) => in_member("exec", args).await?,
+        PersonCommand::Logs(args) => in_member("logs", args).await?,
+        PersonCommand::PortForward(args) => in_member("port-forward", args).await?,
         PersonCommand::Version(args) => {
             commands::version(&hub(&args).await?, env!("CARGO_PKG_VERSION"), out).await?;
         }
         PersonCommand::Join(args) => join(args, out).await?,
-        PersonCommand::Leave(args) => {
-            let child = Place {
-                kubeconfig: Some(args.child_kubeconfig),
-                ..Place::default()
-            };
-            let child = Hub::connect(&child).await?.client;
-            let brought = if args.keep_objects {
-                Brought::Keep
-            } else {
-                Brought::Remove
-            };
-            commands::leave(&hub(&args.hub).await?, &child, brought, out).await?;
-        }
+        PersonCommand::Leave(args) => leave(args, out).await?,
         PersonCommand::Install(args) => commands::install(&args.into(), out)?,
         PersonCommand::Crds => commands::crds(out)?,
     }
     Ok(())
 }
 
+async fn leave(args: LeaveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let child = Place {
+        kubeconfig: Some(args.child_kubeconfig),
+        ..Place::default()
+    };
+    let child = Hub::connect(&child, Namespaces::Usual).await?.client;
+    let brought = if args.keep_objects {
+        Brought::Keep
+    } else {
+        Brought::Remove
+    };
+    Ok(commands::leave(&hub(&args.hub).await?, &child, brought, out).await?)
+}
+
 /// Hands over to kubectl, whose exit code is ours.
-async fn in_member(verb: &str, args: &MemberArgs) -> Result<(), Failure> {
+async fn in_member(verb: &str, args: MemberArgs) -> Result<(), Failure> {
+    let words = KubectlWords::parse(verb, args.words)?;
     // Ctrl-C ends kubectl, and then us: what was made for it is cleared up.
     let _survives = on_signal()?;
     let hub = hub(&args.hub).await?;
-    match commands::in_member(&hub, &args.cluster, &args.kubectl.kubectl, verb, &args.words).await? {
+    match commands::in_member(&hub, &args.cluster, &args.kubectl.kubectl, verb, &words).await? {
         0 => Ok(()),
         code => Err(Failure { error: None, code }),
     }
@@ -252,11 +308,17 @@ fn diff(outcome: Result<(), commands::Error>) -> Result<(), Failure> {
 }
 
 fn sim(args: &SimArgs) -> Result<(), Failure> {
+    // Its exit code is its verdict.
+    let mut out = Out::new(std::io::stdout(), OnLoss::GoOn);
+    let outcome = simulate(args, &mut out);
+    out.end(outcome)
+}
+
+fn simulate(args: &SimArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |failure: Box<SimFailure>| Failure {
         error: Some(failure.into()),
         code: 1,
     };
-    let out = &mut std::io::stdout();
     let config = |seed| SimConfig {
         seed,
         faults: args.faults,
@@ -293,20 +355,38 @@ fn up_config(args: UpArgs) -> UpConfig {
     }
 }
 
+fn sources(names: &[String]) -> Vec<Source> {
+    names.iter().map(|name| name.as_str().into()).collect()
+}
+
 async fn files(args: &FileArgs) -> Result<(Hub, Vec<Source>), Failure> {
-    let hub = Hub::connect(&Place::from(&args.hub)).await?;
-    Ok((
-        hub,
-        args.filename.iter().map(|name| name.as_str().into()).collect(),
-    ))
+    Ok((hub_in(&args.hub, &args.namespace).await?, sources(&args.filename)))
+}
+
+/// What `label` and `annotate` take.
+struct Change {
+    hub: Hub,
+    selection: Selection,
+    words: Words,
+    existing: Existing,
 }
 
 /// The first words name the objects, those with `=` or a final `-` what to do with them.
-async fn words(args: &WordsArgs) -> Result<(Hub, Vec<Target>, Words), Failure> {
+async fn change(args: &WordsArgs, doing: &str) -> Result<Change, Failure> {
     let is_change = |word: &String| word.contains('=') || word.ends_with('-');
     let (changes, names): (Vec<String>, Vec<String>) = args.words.iter().cloned().partition(is_change);
-    let (targets, changes) = (Target::parse(&names)?, Words::parse(&changes)?);
-    Ok((Hub::connect(&Place::from(&args.hub)).await?, targets, changes))
+    let selection = Selection::parse(&names, Which::from(&args.which), doing)?;
+    let words = Words::parse(&changes)?;
+    Ok(Change {
+        hub: hub_in(&args.hub, &args.which.namespaces).await?,
+        selection,
+        words,
+        existing: if args.overwrite {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        },
+    })
 }
 
 async fn join(args: JoinArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
@@ -322,7 +402,7 @@ async fn join(args: JoinArgs, out: &mut (dyn Write + Send)) -> Result<(), Failur
     let (Some(name), Some(parent_url)) = (args.name, args.parent_url) else {
         return Ok(commands::print_rights(&rights, out)?);
     };
-    let hub = Hub::connect(&Place::from(&args.hub)).await?;
+    let hub = hub(&args.hub).await?;
     let options = JoinOptions {
         name,
         parent_url,

@@ -291,7 +291,7 @@ fn templates_members_and_a_second_start() {
     };
     let mut up = Up::start(&bench, &["--demo"]);
 
-    contains(&up.ours(&["get", "deploy"]), &["NAMESPACE", "nginx"]);
+    contains(&up.ours(&["get", "deploy", "-A"]), &["NAMESPACE", "nginx"]);
     contains(&up.ours(&["clusters"]), &["member-3", "3/3"]);
     contains(
         &up.ours(&["scale", "deployment/nginx", "--replicas", "3", "-n", "web"]),
@@ -409,7 +409,7 @@ fn withdraws(up: &mut Up) {
             Err(complaint) | Ok(complaint) => Err(complaint),
         },
     );
-    contains(&up.ours(&["get", "deploy"]), &["nginx"]);
+    contains(&up.ours(&["get", "deploy", "-n", "web"]), &["nginx"]);
     up.restart_until("Try next");
     contains(
         &up.process.output(),

@@ -91,6 +91,25 @@ pub(super) fn cell(name: &str, object: &Value, now: Timestamp) -> Value {
     })
 }
 
+/// What a template shows where an object shows its status.
+pub(super) const NO_STATUS: &str = "<none>";
+
+/// The cell of a named function for a template, which has no status: of two numbers the one that is asked for.
+pub(super) fn of_template(name: &str, object: &Value, now: Timestamp) -> Value {
+    let shown = cell(name, object, now);
+    match name {
+        "replicas-ready" | "pod-ready" | "pod-gates" | "job-completions" => {
+            let asked = shown.as_str().and_then(|text| text.strip_prefix("0/"));
+            asked.map_or(shown.clone(), |asked| Value::from(format!("-/{asked}")))
+        }
+        "pod-status" | "pod-restarts" | "phase" | "node-status" | "node-internal" | "node-external"
+        | "job-status" | "job-duration" | "last-schedule" | "csr-condition" | "api-available"
+        | "missing-level" => Value::from(NO_STATUS),
+        "service-external" if shown == "<pending>" => Value::from(NO_STATUS),
+        _ => shown,
+    }
+}
+
 /// The cells of kinds that are seen less often.
 fn rarer_cell(name: &str, object: &Value) -> String {
     let spec = &object["spec"];

@@ -62,6 +62,15 @@ impl Column {
     }
 }
 
+/// What the objects of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Objects that live in this server: who looks after them writes their status.
+    Objects,
+    /// Templates: they have no status, and a cell that would be made of one says so.
+    Templates,
+}
+
 /// Objects as a table.
 pub(crate) fn table(
     served: &Served,
@@ -71,12 +80,26 @@ pub(crate) fn table(
     now: Timestamp,
     with_columns: bool,
 ) -> Value {
-    rows(&layout(served), items, metadata, include, now, with_columns)
+    let layout = layout(served, Subject::Objects);
+    rows(&layout, items, metadata, include, now, with_columns)
+}
+
+/// Templates as a table.
+pub(crate) fn templates(
+    served: &Served,
+    items: impl IntoIterator<Item = Value>,
+    metadata: Value,
+    include: IncludeObject,
+    now: Timestamp,
+) -> Value {
+    let layout = layout(served, Subject::Templates);
+    rows(&layout, items, metadata, include, now, true)
 }
 
 /// A `Scale` as a table: its columns are its own, whatever it scales.
 pub(crate) fn scale(item: Value, metadata: Value, include: IncludeObject, now: Timestamp) -> Value {
     let layout = Layout {
+        subject: Subject::Objects,
         columns: std::iter::once(name_column())
             .chain(columns::SCALE.iter().map(|text| built_in_column(text)))
             .collect(),
@@ -141,6 +164,7 @@ pub(crate) fn bookmark(metadata: &Value) -> Value {
 
 /// How a kind's rows are made.
 struct Layout {
+    subject: Subject,
     columns: Vec<(Column, Cell)>,
 }
 
@@ -159,7 +183,10 @@ impl Layout {
     fn cells(&self, item: &Value, now: Timestamp) -> Vec<Value> {
         self.columns
             .iter()
-            .map(|(_, cell)| cell.value(item, now))
+            .map(|(_, cell)| match self.subject {
+                Subject::Objects => cell.value(item, now),
+                Subject::Templates => cell.of_template(item, now),
+            })
             .collect()
     }
 }
@@ -214,6 +241,17 @@ impl Cell {
             Self::Custom(column) => custom::cell(column, item, now),
         }
     }
+
+    /// The same for a template.
+    fn of_template(&self, item: &Value, now: Timestamp) -> Value {
+        match self {
+            Self::Path(path, _) | Self::Count(path) | Self::Age(path) if path[0] == "status" => {
+                Value::from(cells::NO_STATUS)
+            }
+            Self::Function(name) => cells::of_template(name, item, now),
+            Self::Path(..) | Self::Count(_) | Self::Age(_) | Self::Custom(_) => self.value(item, now),
+        }
+    }
 }
 
 fn find<'a>(item: &'a Value, path: &[String]) -> &'a Value {
@@ -251,9 +289,10 @@ fn built_in_column(text: &'static str) -> (Column, Cell) {
     (column, Cell::parse(cell, kind == "integer"))
 }
 
-fn layout(served: &Served) -> Layout {
+fn layout(served: &Served, subject: Subject) -> Layout {
     if let Some(custom) = &served.custom {
         return Layout {
+            subject,
             columns: custom::columns(custom),
         };
     }
@@ -264,6 +303,7 @@ fn layout(served: &Served) -> Layout {
     let events = served.storage.as_str() == "events";
     let name = (!events).then(name_column);
     Layout {
+        subject,
         columns: name
             .into_iter()
             .chain(columns.iter().map(|text| built_in_column(text)))
@@ -277,10 +317,18 @@ mod tests {
     use crate::registry::Registry;
 
     fn check(group: &str, plural: &str, object: Value, want: &str) {
+        check_as(Subject::Objects, group, plural, object, want);
+    }
+
+    fn check_as(subject: Subject, group: &str, plural: &str, object: Value, want: &str) {
         let snapshot = Registry::new().snapshot();
         let served = snapshot.find(group, "v1", plural).unwrap();
         let now = "2026-01-01T00:05:00Z".parse().unwrap();
-        let table = table(served, [object], json!({}), IncludeObject::None, now, true);
+        let include = IncludeObject::None;
+        let table = match subject {
+            Subject::Objects => table(served, [object], json!({}), include, now, true),
+            Subject::Templates => templates(served, [object], json!({}), include, now),
+        };
         let cells: Vec<String> = table["rows"][0]["cells"]
             .as_array()
             .unwrap()
@@ -342,5 +390,79 @@ mod tests {
                 "involvedObject": {"kind": "Pod", "name": "p"}}),
             "30s | Normal | R | pod/p | m",
         );
+    }
+    #[test]
+    fn templates_say_what_is_asked_for_and_claim_no_status() {
+        let meta = json!({"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        let replicas = json!({"replicas": 3});
+        for (group, plural, spec, want) in [
+            (
+                "apps",
+                "deployments",
+                replicas.clone(),
+                "x | -/3 | <none> | <none> | 5m",
+            ),
+            ("apps", "statefulsets", replicas.clone(), "x | -/3 | 5m"),
+            (
+                "apps",
+                "replicasets",
+                replicas.clone(),
+                "x | 3 | <none> | <none> | 5m",
+            ),
+            (
+                "",
+                "replicationcontrollers",
+                replicas,
+                "x | 3 | <none> | <none> | 5m",
+            ),
+            (
+                "apps",
+                "daemonsets",
+                json!({}),
+                "x | <none> | <none> | <none> | <none> | <none> | <none> | 5m",
+            ),
+            (
+                "batch",
+                "jobs",
+                json!({"completions": 2}),
+                "x | <none> | -/2 | <none> | 5m",
+            ),
+            (
+                "batch",
+                "cronjobs",
+                json!({"schedule": "@daily"}),
+                "x | @daily | <none> | False | <none> | <none> | 5m",
+            ),
+            (
+                "",
+                "pods",
+                json!({"containers": [{}, {}]}),
+                "x | -/2 | <none> | <none> | 5m",
+            ),
+            ("", "namespaces", json!({}), "x | <none> | 5m"),
+            (
+                "",
+                "services",
+                json!({"type": "LoadBalancer", "ports": [{"port": 80}]}),
+                "x | LoadBalancer | <none> | <none> | 80/TCP | 5m",
+            ),
+            (
+                "policy",
+                "poddisruptionbudgets",
+                json!({"minAvailable": 1}),
+                "x | 1 | N/A | <none> | 5m",
+            ),
+            (
+                "",
+                "persistentvolumeclaims",
+                json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"}),
+                "x | <none> |  | <none> | RWO | fast | <unset> | 5m",
+            ),
+        ] {
+            let object = json!({"metadata": meta, "spec": spec});
+            check_as(Subject::Templates, group, plural, object, want);
+        }
+        let data = json!({"metadata": meta, "data": {"a": "b"}});
+        check_as(Subject::Templates, "", "configmaps", data, "x | 1 | 5m");
     }
 }

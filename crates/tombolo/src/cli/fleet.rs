@@ -3,17 +3,25 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use commands::{Format, Place};
+use commands::{Format, Namespaces, ParentUrl, Place, Trial, Which};
+use kubeio::Choice;
 
 /// Where the hub is.
 #[derive(Debug, Args)]
 pub(crate) struct HubArgs {
-    /// The hub's kubeconfig [default: that of --data-dir, $KUBECONFIG, .tombolo/kubeconfig, ~/.kube/config].
+    /// The hub's kubeconfig, one file [default: that of --data-dir, the files of $KUBECONFIG as one,
+    /// .tombolo/kubeconfig, ~/.kube/config].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The data folder of a `tombolo up`.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// The kubeconfig's context [default: its current one].
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The kubeconfig's user [default: the context's].
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     #[arg(long, env = "KUBECONFIG", hide = true)]
     environment: Option<String>,
     #[arg(long, env = "HOME", hide = true)]
@@ -27,33 +35,97 @@ impl From<&HubArgs> for Place {
             data_dir: args.data_dir.clone(),
             environment: args.environment.clone(),
             home: args.home.clone(),
+            choice: Choice {
+                context: args.context.clone(),
+                user: args.user.clone(),
+            },
+        }
+    }
+}
+
+/// The namespace of one or more objects.
+#[derive(Debug, Args)]
+pub(crate) struct NamespaceArgs {
+    /// The namespace [default: the context's, else default].
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+impl From<&NamespaceArgs> for Namespaces {
+    fn from(args: &NamespaceArgs) -> Self {
+        args.namespace.clone().map_or(Self::Usual, Self::Given)
+    }
+}
+
+/// The namespace of objects, or all.
+#[derive(Debug, Args)]
+pub(crate) struct NamespacesArgs {
+    #[command(flatten)]
+    one: NamespaceArgs,
+    /// All namespaces.
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+}
+
+impl From<&NamespacesArgs> for Namespaces {
+    fn from(args: &NamespacesArgs) -> Self {
+        if args.all_namespaces {
+            Self::All
+        } else {
+            Self::from(&args.one)
+        }
+    }
+}
+
+/// Which objects of types are meant.
+#[derive(Debug, Args)]
+pub(crate) struct WhichArgs {
+    /// Those with these labels.
+    #[arg(short = 'l', long, conflicts_with = "all")]
+    pub(crate) selector: Option<String>,
+    /// All of the types.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) namespaces: NamespacesArgs,
+}
+
+impl From<&WhichArgs> for Which {
+    fn from(args: &WhichArgs) -> Self {
+        match &args.selector {
+            Some(selector) => Self::Labelled(selector.clone()),
+            None if args.all => Self::All,
+            None => Self::Named,
         }
     }
 }
 
 /// How objects are printed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Output {
-    /// Columns for people.
-    Table,
-    /// All columns.
-    Wide,
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
-    /// TYPE/NAME lines.
-    Name,
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// How to print: table, wide, json, yaml, name (TYPE/NAME lines), jsonpath=TEMPLATE,
+    /// custom-columns=HEADER:PATH,….
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    pub(crate) output: Format,
 }
 
-impl From<Output> for Format {
-    fn from(output: Output) -> Self {
-        match output {
-            Output::Table => Self::Table,
-            Output::Wide => Self::Wide,
-            Output::Json => Self::Json,
-            Output::Yaml => Self::Yaml,
-            Output::Name => Self::Name,
+/// `--dry-run`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TrialArg {
+    /// It is done.
+    None,
+    /// It is only said what would be done.
+    Client,
+    /// The hub tries it, and changes nothing.
+    Server,
+}
+
+impl From<TrialArg> for Trial {
+    fn from(trial: TrialArg) -> Self {
+        match trial {
+            TrialArg::None => Self::No,
+            TrialArg::Client => Self::Client,
+            TrialArg::Server => Self::Server,
         }
     }
 }
@@ -63,9 +135,8 @@ pub(crate) struct FileArgs {
     /// A file, a folder, or - for standard input; may be given several times.
     #[arg(short, long, required = true, value_name = "FILE")]
     pub(crate) filename: Vec<String>,
-    /// The namespace of objects that name none.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
@@ -88,9 +159,8 @@ pub(crate) struct CreateArgs {
     /// A file, a folder, or - for standard input; may be given several times.
     #[arg(short, long, value_name = "FILE", conflicts_with = "words")]
     pub(crate) filename: Vec<String>,
-    /// The namespace of objects that name none.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
     pub(crate) kubectl: KubectlArgs,
     #[command(flatten)]
@@ -111,9 +181,8 @@ pub(crate) struct EditArgs {
     /// TYPE NAME… or TYPE/NAME….
     #[arg(required = true, value_name = "TYPE/NAME")]
     pub(crate) targets: Vec<String>,
-    /// The namespace.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     /// The editor, a shell command [default: $KUBE_EDITOR, $EDITOR, vi].
     #[arg(long, value_name = "COMMAND", env = "KUBE_EDITOR", hide_env = true)]
     editor: Option<String>,
@@ -152,75 +221,75 @@ pub(crate) struct MemberArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// TYPE, TYPE NAME… or TYPE/NAME….
+    /// TYPE, TYPE NAME… or TYPE/NAME…; TYPE,TYPE means several, and a category such as all its members.
     #[arg(required = true, value_name = "TYPE[/NAME]")]
     pub(crate) targets: Vec<String>,
-    /// The namespace [default: all when listing, default for one object].
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
-    /// All namespaces; the default when listing, here for kubectl's sake.
-    #[arg(short = 'A', long)]
-    pub(crate) all_namespaces: bool,
+    #[command(flatten)]
+    pub(crate) namespaces: NamespacesArgs,
     /// Only objects with these labels.
     #[arg(short = 'l', long, default_value = "")]
     pub(crate) selector: String,
-    /// How to print.
-    #[arg(short, long, value_enum, default_value = "table")]
-    pub(crate) output: Output,
+    /// Prints changes too, until it is ended.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// TYPE NAME… or TYPE/NAME….
+    /// TYPE NAME… or TYPE/NAME…; with --selector or --all just TYPE, or TYPE,TYPE.
     #[arg(value_name = "TYPE/NAME", required_unless_present = "filename")]
     pub(crate) targets: Vec<String>,
     /// A file, a folder, or - for standard input; may be given several times.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["targets", "selector", "all", "all_namespaces"])]
     pub(crate) filename: Vec<String>,
-    /// The namespace.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
     /// What is not there is no error.
     #[arg(long)]
     pub(crate) ignore_not_found: bool,
+    /// Deletes nothing: client says what would be deleted, server lets the hub try it.
+    #[arg(long, value_enum, default_value = "none", value_name = "HOW")]
+    pub(crate) dry_run: TrialArg,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScaleArgs {
-    /// TYPE NAME or TYPE/NAME.
+    /// TYPE NAME… or TYPE/NAME…; with --selector or --all just TYPE, or TYPE,TYPE.
     #[arg(required = true, value_name = "TYPE/NAME")]
     pub(crate) targets: Vec<String>,
     /// How many.
     #[arg(long)]
     pub(crate) replicas: u32,
-    /// The namespace.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WordsArgs {
-    /// TYPE/NAME or TYPE NAME, then KEY=VALUE and KEY- words.
-    #[arg(required = true, num_args = 2.., value_name = "TYPE/NAME KEY=VALUE")]
+    /// TYPE/NAME or TYPE NAME (with --selector or --all just TYPE, or TYPE,TYPE), then KEY=VALUE and KEY- words.
+    #[arg(required = true, value_name = "TYPE/NAME KEY=VALUE")]
     pub(crate) words: Vec<String>,
-    /// The namespace.
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
+    /// Replaces values that are there already; without it, that is an error.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ClustersArgs {
-    /// How to print.
-    #[arg(short, long, value_enum, default_value = "table")]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
@@ -241,9 +310,9 @@ pub(crate) struct JoinArgs {
     /// The name the cluster gets.
     #[arg(long, required_unless_present = "print_rights")]
     pub(crate) name: Option<String>,
-    /// The parent's address as the child sees it.
+    /// The parent's address as the child sees it, such as https://hub.example.com:6443.
     #[arg(long, required_unless_present = "print_rights", value_name = "URL")]
-    pub(crate) parent_url: Option<String>,
+    pub(crate) parent_url: Option<ParentUrl>,
     /// The image with this program.
     #[arg(long, default_value = "tombolo:latest")]
     pub(crate) image: String,

@@ -18,7 +18,7 @@ pub(crate) use roles::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, Rol
 /// Joins Kubernetes clusters to one control plane, and distributes to them.
 ///
 /// Start with `tombolo up --demo`: three simulated clusters in one process. Then `tombolo clusters`,
-/// `tombolo get deployments`, and kubectl with the kubeconfig that `up` names.
+/// `tombolo get deployments -A`, and kubectl with the kubeconfig that `up` names.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 pub(crate) struct Cli {

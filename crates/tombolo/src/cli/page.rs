@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use super::Cli;
+use super::{Cli, Command, PersonCommand};
 
 fn page() -> String {
     let mut text = String::from(
@@ -49,4 +49,62 @@ fn page_is_current() {
 #[test]
 fn the_command_line_is_sound() {
     Cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_that_talks_to_a_hub_takes_a_context() {
+    let mut without = Vec::new();
+    for command in Cli::command().get_subcommands() {
+        let takes = |name: &str| {
+            command
+                .get_arguments()
+                .any(|argument| argument.get_long() == Some(name))
+        };
+        if !(takes("kubeconfig") && takes("data-dir") && takes("context") && takes("user")) {
+            without.push(command.get_name().to_owned());
+        }
+    }
+    let known = [
+        "up",
+        "sim",
+        "install",
+        "crds",
+        "hub",
+        "scheduler",
+        "controllers",
+        "agent",
+    ];
+    assert_eq!(without, known);
+}
+
+#[test]
+fn flags_may_stand_among_the_words_of_label() {
+    for line in [
+        "deployment web a=b c- --overwrite -n shop",
+        "--overwrite deployment web -n shop a=b c-",
+        "deployment -n shop web --overwrite a=b c-",
+    ] {
+        let words = ["tombolo", "label"].into_iter().chain(line.split(' '));
+        let Command::Person(PersonCommand::Label(args)) = Cli::parse_from(words).command else {
+            panic!("{line}: it is another command");
+        };
+        assert_eq!(args.words, ["deployment", "web", "a=b", "c-"], "{line}");
+        assert!(args.overwrite, "{line}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_while_it_is_read() {
+    for line in [
+        "get deploy -o nonsense",
+        "delete deploy --all -l a=b",
+        "delete deploy web -f file",
+        "delete -f file --all",
+        "delete",
+        "join --name a --parent-url foo",
+        "label",
+    ] {
+        let words = std::iter::once("tombolo").chain(line.split(' '));
+        assert!(Cli::try_parse_from(words).is_err(), "{line}");
+    }
 }

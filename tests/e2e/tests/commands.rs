@@ -1,0 +1,232 @@
+//! Our own command line against a hub: which objects it means, how it prints them, and what it does when nobody reads.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use e2e::{Bench, Process, Up, contains, tombolo, wait_for};
+
+#[test]
+fn objects_are_chosen_and_printed_as_with_kubectl() {
+    let Some(bench) = Bench::find("objects_are_chosen_and_printed_as_with_kubectl") else {
+        return;
+    };
+    let up = Up::start(&bench, &["--demo"]);
+    lists(&up);
+    labels(&up);
+    follows(&up);
+    reads_kubeconfigs_as_one(&up);
+    goes_on_when_nobody_reads(&up);
+    deletes(&up);
+}
+
+fn lists(up: &Up) {
+    contains(&up.ours(&["get", "deploy"]), &["namespace \"default\""]);
+    contains(
+        &up.ours(&["get", "deploy", "-A"]),
+        &["NAMESPACE", "nginx   -/2     <none>       <none>"],
+    );
+    for types in ["deploy,svc", "all"] {
+        let both = up.ours(&["get", types, "-n", "web"]);
+        contains(&both, &["deployment.apps/nginx", "service/nginx", "\n\n"]);
+    }
+    for (format, expected) in [
+        ("name", "deployment.apps/nginx\nservice/nginx\n"),
+        ("jsonpath={range .items[*]}{.kind} {end}", "Deployment Service "),
+        (
+            "custom-columns=KIND:.kind,REPLICAS:.spec.replicas",
+            "KIND         REPLICAS\nDeployment   2\nService      <none>\n",
+        ),
+    ] {
+        assert_eq!(
+            up.ours(&["get", "deploy,svc", "-n", "web", "-o", format]),
+            expected
+        );
+    }
+    let replicas = [
+        "get",
+        "deploy",
+        "nginx",
+        "-n",
+        "web",
+        "-o",
+        "jsonpath={.spec.replicas}",
+    ];
+    assert_eq!(up.ours(&replicas), "2");
+}
+
+fn labels(up: &Up) {
+    for (line, expected) in [
+        ("deployment nginx tier=a", "labeled"),
+        ("deployment nginx tier=a", "unchanged"),
+        ("deployment --overwrite nginx tier=b", "labeled"),
+        ("deploy,svc --all x=y", "service/nginx labeled"),
+        ("deploy -l tier=b tier-", "deployment/nginx labeled"),
+        ("deploy -l tier=b tier-", "No resources found"),
+    ] {
+        let words: Vec<&str> = ["label", "-n", "web"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        contains(&up.ours(&words), &[expected]);
+    }
+    let complaint = up.try_ours(&["label", "deployment", "nginx", "x=z", "-n", "web"]);
+    contains(
+        &complaint.expect_err("it has another"),
+        &["\"x\" already has a value (y)"],
+    );
+}
+
+fn follows(up: &Up) {
+    let mut command = tombolo(&up.bench, &["get", "deploy", "-A", "-w", "--data-dir"]);
+    command.arg(up.data());
+    let watch = Process::start("watch", &mut command, up.folder.path());
+    let shows = |text: &str| {
+        wait_for(text, Duration::from_secs(20), || {
+            let output = watch.output();
+            if output.contains(text) {
+                Ok(())
+            } else {
+                Err(output)
+            }
+        });
+    };
+    shows("nginx   -/2");
+    up.ours(&["scale", "deploy", "--all", "-n", "web", "--replicas", "1"]);
+    shows("nginx   -/1");
+}
+
+/// A list in `KUBECONFIG`, of which one file is not there and another only says where to go first.
+fn reads_kubeconfigs_as_one(up: &Up) {
+    let first = up.folder.path().join("first");
+    let text = "contexts: [{name: shop, context: {cluster: tombolo, user: admin, namespace: web}}]\n";
+    std::fs::write(&first, text).expect("a file can be written");
+    let list = format!(
+        "{}/gone:{}:{}",
+        up.folder.path().display(),
+        first.display(),
+        up.data().join("kubeconfig").display()
+    );
+    let get = |context: &[&str]| {
+        let output = tombolo(&up.bench, &["get", "deploy", "-o", "name"])
+            .args(context)
+            .env("KUBECONFIG", &list)
+            .output()
+            .expect("it starts");
+        said(&output)
+    };
+    assert_eq!(get(&["--context", "shop"]), "deployment.apps/nginx\n");
+    assert_eq!(get(&[]), "");
+    contains(
+        &get(&["--context", "none"]),
+        &["no context \"none\"", "\"shop\", \"tombolo\""],
+    );
+}
+
+/// What it wrote to both outputs.
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Runs our own command line with an output that is closed: its exit code.
+fn unheard(up: &Up, line: &[&str]) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let (verb, rest) = line.split_first().expect("a command");
+    let mut command: Command = tombolo(&up.bench, &[verb]);
+    command.arg("--data-dir").arg(up.data()).args(rest);
+    let status = command.stdout(Stdio::from(writer)).stderr(Stdio::null()).status();
+    status.expect("it starts").code()
+}
+
+fn goes_on_when_nobody_reads(up: &Up) {
+    assert_eq!(unheard(up, &["get", "deploy", "-A"]), Some(0));
+    let words = ["label", "svc,deploy", "--all", "-n", "web", "unheard=yes"];
+    assert_eq!(unheard(up, &words), Some(0));
+    let both = up.ours(&[
+        "get",
+        "deploy,svc",
+        "-n",
+        "web",
+        "-l",
+        "unheard=yes",
+        "-o",
+        "name",
+    ]);
+    assert_eq!(both.lines().count(), 2, "{both}");
+    let words = ["scale", "deploy", "none", "nginx", "-n", "web", "--replicas", "2"];
+    assert_eq!(unheard(up, &words), Some(1), "one of them is not there");
+    let words = ["join", "--name", "edge", "--parent-url", "https://127.0.0.1:1"];
+    assert_eq!(unheard(up, &words), Some(1), "its output is what it is for");
+    let tokens = up
+        .kubectl()
+        .run("-n kube-system get secrets -l clusters.clusternet.io/cluster-name=edge -o name");
+    assert_eq!(tokens, "", "a token that nobody got is taken back");
+}
+
+fn deletes(up: &Up) {
+    let all = ["delete", "deploy,svc", "--all", "-n", "web"];
+    for (how, expected) in [
+        ("client", "deleted (dry run)"),
+        ("server", "deleted (server dry run)"),
+    ] {
+        let trial = up.ours(&[&all[..], &["--dry-run", how]].concat());
+        assert_eq!(trial.matches(expected).count(), 2, "{trial}");
+    }
+    contains(&up.ours(&["get", "deploy", "-A"]), &["nginx"]);
+    let missing = ["delete", "deploy", "none", "-n", "web", "--dry-run", "client"];
+    contains(
+        &up.try_ours(&missing).expect_err("it is not there"),
+        &["not found"],
+    );
+    up.kubectl().run("delete sub nginx --timeout=30s");
+    up.ours(&all);
+    contains(
+        &up.ours(&["get", "deploy,svc", "-n", "web"]),
+        &["No resources found in namespace \"web\""],
+    );
+}
+
+/// Its agent never ran, so that nothing in the hub knows it but its tokens.
+#[test]
+fn a_cluster_that_never_registered_leaves_no_token_behind() {
+    let Some(bench) = Bench::find("a_cluster_that_never_registered_leaves_no_token_behind") else {
+        return;
+    };
+    let (hub, child) = (
+        Up::start(&bench, &["--members", "1"]),
+        Up::start(&bench, &["--members", "1"]),
+    );
+    let tokens = || hub.kubectl().run("-n kube-system get secrets -o name");
+    let join = |name: &str| hub.ours(&["join", "--name", name, "--parent-url", "https://127.0.0.1:1"]);
+    join("edge-2");
+    let kept = tokens();
+    let kubeconfig = child.data().join("kubeconfig").display().to_string();
+    for agent_is_there in [true, false] {
+        join("edge-1");
+        child
+            .kubectl()
+            .with_input("apply --server-side --force-conflicts -f -", &join("edge-1"));
+        if !agent_is_there {
+            child
+                .kubectl()
+                .run("-n clusternet-system delete deployment clusternet-agent");
+        }
+        hub.ours(&["leave", "--child-kubeconfig", &kubeconfig]);
+        let left = tokens();
+        if agent_is_there {
+            assert_eq!(left, kept, "both of its tokens went, and no other");
+        } else {
+            assert_eq!(
+                left.lines().count(),
+                kept.lines().count() + 1,
+                "the one that it held went"
+            );
+        }
+        let secrets = child.kubectl().run("-n clusternet-system get secrets -o name");
+        assert!(!secrets.contains("bootstrap"), "{secrets}");
+    }
+}
