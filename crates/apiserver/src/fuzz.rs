@@ -5,12 +5,13 @@ use http::Method;
 use crate::decode::{BodyFormat, decode};
 use crate::handlers::list_token;
 use crate::negotiate::{Offer, accepts_gzip, negotiate};
+use crate::options::{DeleteOptions, ForwardOptions, ListOptions, LogOptions, WriteOptions, Writes};
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request_info::RequestInfo;
 use crate::selection::Selection;
 
-/// A request's method and address (`METHOD PATH?QUERY`), its selectors and its page token.
+/// A request's method and address (`METHOD PATH?QUERY`), its options and its page token.
 pub fn fuzz_request(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (method, address) = text.split_once(' ').unwrap_or(("GET", &text));
@@ -22,13 +23,21 @@ pub fn fuzz_request(bytes: &[u8]) {
     let served = snapshot
         .find(&info.group, &info.version, &info.resource)
         .or_else(|| snapshot.find("", "v1", "pods"));
-    if let Some(served) = served {
-        drop(Selection::parse(served, &query));
+    for watch in [false, true] {
+        if let (Some(served), Ok(options)) = (served, ListOptions::of_query(watch, &query)) {
+            drop(Selection::new(served, &options));
+        }
     }
+    for writes in [Writes::Create, Writes::Apply] {
+        drop(WriteOptions::of_query(writes, &query));
+    }
+    drop(DeleteOptions::of_query(&query));
+    drop(LogOptions::of_query("", &query));
+    drop(ForwardOptions::of_query(&query));
     list_token(query.get("continue").unwrap_or_default());
 }
 
-/// A body: its first byte chooses the format.
+/// A body, which may be a delete's options: its first byte chooses the format.
 pub fn fuzz_body(bytes: &[u8]) {
     let Some((first, body)) = bytes.split_first() else {
         return;
@@ -38,7 +47,9 @@ pub fn fuzz_body(bytes: &[u8]) {
         1 => BodyFormat::Yaml,
         _ => BodyFormat::Protobuf,
     };
-    drop(decode(format, body));
+    if let Ok((value, _)) = decode(format, body) {
+        drop(DeleteOptions::of_body(&value));
+    }
 }
 
 /// The headers `Accept` and `Accept-Encoding`.

@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod negotiate;
 mod object;
 mod openapi;
+pub mod options;
 mod paths;
 pub mod pki;
 mod problems;
@@ -45,7 +46,7 @@ pub mod user;
 
 pub use body::{Body, BoxError};
 pub use group::{GroupHandler, PodBackend};
-pub use handlers::{FieldValidation, dry_run, field_validation, read_body};
+pub use handlers::read_body;
 pub use request_info::RequestInfo;
 pub use server::{ApiServer, Config};
 pub use user::{Caller, Peer, UserInfo};

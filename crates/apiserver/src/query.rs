@@ -1,5 +1,10 @@
 //! Query strings and percent-encoding.
 
+use std::num::{IntErrorKind, ParseIntError};
+
+use machinery::ApiError;
+use serde_json::Value;
+
 /// The parameters of a query string, in order, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
@@ -34,10 +39,38 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether a boolean parameter is on (as Go's API machinery reads it: anything but `0` and `false`).
-    pub fn is_on(&self, key: &str) -> bool {
+    /// A boolean parameter, as Go's API machinery reads it: anything but `0` and `false` is on.
+    pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key)
-            .is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
+            .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// Whether a boolean parameter is on.
+    pub fn is_on(&self, key: &str) -> bool {
+        self.flag(key) == Some(true)
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// 400, in the words of Go's `strconv`, for a value that is none, as an empty one.
+    pub fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let number = |text: &str| {
+            text.parse().map_err(|error: ParseIntError| {
+                let overflows = matches!(
+                    error.kind(),
+                    IntErrorKind::PosOverflow | IntErrorKind::NegOverflow
+                );
+                let why = if overflows {
+                    "value out of range"
+                } else {
+                    "invalid syntax"
+                };
+                let text = Value::from(text);
+                ApiError::bad_request(format!("strconv.ParseInt: parsing {text}: {why}"))
+            })
+        };
+        self.get(key).map(number).transpose()
     }
 }
 
@@ -117,5 +150,6 @@ mod tests {
         assert_eq!(query.get("bad"), Some("%zz"));
         assert!(query.is_on("watch") && query.is_on("flag"));
         assert!(!query.is_on("off") && !query.is_on("missing"));
+        assert_eq!((query.flag("off"), query.flag("missing")), (Some(false), None));
     }
 }

@@ -4,7 +4,7 @@ use machinery::ApiError;
 use machinery::selector::{FieldSelector, LabelSelector};
 use source::Object;
 
-use crate::query::Query;
+use crate::options::ListOptions;
 use crate::registry::Served;
 
 /// A label and a field selector.
@@ -15,24 +15,12 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// From a query's parameters.
+    /// What a list's options select.
     ///
     /// # Errors
-    /// 400 for a selector that cannot be read or a field that is not selectable.
-    pub(crate) fn parse(served: &Served, query: &Query) -> Result<Self, ApiError> {
-        let labels = match query.get("labelSelector") {
-            None | Some("") => LabelSelector::everything(),
-            Some(text) => {
-                LabelSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
-            }
-        };
-        let fields = match query.get("fieldSelector") {
-            None | Some("") => FieldSelector::everything(),
-            Some(text) => {
-                FieldSelector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?
-            }
-        };
-        for requirement in fields.requirements() {
+    /// 400 for a field that is not selectable.
+    pub(crate) fn new(served: &Served, options: &ListOptions) -> Result<Self, ApiError> {
+        for requirement in options.fields.requirements() {
             let path = requirement.path.as_str();
             let known = path == "metadata.name"
                 || (path == "metadata.namespace" && served.namespaced)
@@ -47,7 +35,10 @@ impl Selection {
                 }));
             }
         }
-        Ok(Self { labels, fields })
+        Ok(Self {
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+        })
     }
 
     /// Selects exactly one name.

@@ -481,6 +481,77 @@ async fn bodies_and_options_are_judged_as_the_client_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn options_are_judged_as_by_kubernetes() {
+    let fixture = Fixture::start().await;
+    fixture.create(DEPLOYMENTS, &deployment("web")).await;
+    let merge = [("content-type", "application/merge-patch+json")];
+    let one = format!("{DEPLOYMENTS}/web");
+    let nothing = Value::Null;
+    for (method, path, query, body, code) in [
+        ("GET", &one[..], "export=1", nothing.clone(), 400),
+        ("GET", &one, "dryRun=Some", nothing.clone(), 200),
+        ("GET", DEPLOYMENTS, "limit=x", nothing.clone(), 400),
+        ("GET", DEPLOYMENTS, "timeoutSeconds=x", nothing.clone(), 400),
+        (
+            "GET",
+            DEPLOYMENTS,
+            "resourceVersionMatch=Exact",
+            nothing.clone(),
+            422,
+        ),
+        ("GET", DEPLOYMENTS, "sendInitialEvents=1", nothing.clone(), 422),
+        ("GET", DEPLOYMENTS, "labelSelector=a+in+(", nothing.clone(), 400),
+        (
+            "GET",
+            DEPLOYMENTS,
+            "watch=1&timeoutSeconds=x",
+            nothing.clone(),
+            400,
+        ),
+        (
+            "GET",
+            DEPLOYMENTS,
+            "watch=1&sendInitialEvents=1",
+            nothing.clone(),
+            422,
+        ),
+        ("PATCH", &one, "fieldManager=a%0A", json!({}), 422),
+        ("PATCH", &one, "force=0", json!({}), 422),
+        ("PUT", &one, "dryRun=", deployment("web"), 422),
+        ("DELETE", &one, "gracePeriodSeconds=x", nothing.clone(), 400),
+        ("DELETE", &one, "propagationPolicy=Foo", nothing.clone(), 422),
+        ("DELETE", &one, "dryRun=Some", nothing.clone(), 422),
+        ("DELETE", &one, "uid=other", nothing.clone(), 409),
+        ("DELETE", DEPLOYMENTS, "limit=x", nothing.clone(), 400),
+        (
+            "DELETE",
+            DEPLOYMENTS,
+            "propagationPolicy=Foo",
+            nothing.clone(),
+            422,
+        ),
+        ("DELETE", &one, "", json!({"gracePeriodSeconds": "x"}), 400),
+        ("DELETE", &one, "", json!({"kind": "Pod"}), 400),
+        ("DELETE", &one, "", json!([1]), 400),
+        ("DELETE", &one, "", json!({"dryRun": ["Some"]}), 422),
+        ("DELETE", &one, "dryRun=Some", json!({"dryRun": ["All"]}), 200),
+        (
+            "DELETE",
+            &one,
+            "propagationPolicy=Foo",
+            json!({"apiVersion": "apps/v1"}),
+            200,
+        ),
+    ] {
+        let path = format!("{path}?{query}");
+        let (status, answer) = fixture
+            .send(method, &path, &merge[..usize::from(method == "PATCH")], &body)
+            .await;
+        assert_eq!(status, code, "{method} {path} {body}: {answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn tables_have_the_kinds_own_columns() {
     let fixture = Fixture::start().await;
     fixture.create(DEPLOYMENTS, &deployment("web")).await;

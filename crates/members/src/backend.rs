@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use apiserver::options::LogOptions;
 use apiserver::query::Query;
 use apiserver::{Body, PodBackend, RequestInfo, UserInfo};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use jiff::Timestamp;
 use machinery::{ApiError, Reason};
 use serde_json::Value;
 
@@ -28,7 +30,9 @@ impl PodBackend for SimulatedPods {
         request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
         let answer = match info.subresource.as_str() {
-            "log" => log(&object, &Query::parse(request.uri().query().unwrap_or_default())),
+            "log" => {
+                LogOptions::of_query(&info.name, &query(&request)).and_then(|options| log(&object, &options))
+            }
             "exec" | "attach" => exec::answer(&info, object, request),
             "portforward" => exec::forward(&info, object, request),
             other => Err(ApiError::new(
@@ -43,6 +47,11 @@ impl PodBackend for SimulatedPods {
     }
 }
 
+/// A request's query.
+pub(crate) fn query(request: &Request<Body>) -> Query {
+    Query::parse(request.uri().query().unwrap_or_default())
+}
+
 pub(crate) fn refuse(error: &ApiError) -> Response<Body> {
     let mut response = Response::new(Body::from(Bytes::from(error.to_value().to_string())));
     *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -53,7 +62,7 @@ pub(crate) fn refuse(error: &ApiError) -> Response<Body> {
 }
 
 /// The container that a request means: the one it names, or the only one.
-pub(crate) fn container<'a>(pod: &'a Value, query: &Query) -> Result<&'a Value, ApiError> {
+pub(crate) fn container<'a>(pod: &'a Value, wanted: &str) -> Result<&'a Value, ApiError> {
     let of = |field: &str| {
         pod["spec"][field]
             .as_array()
@@ -61,29 +70,29 @@ pub(crate) fn container<'a>(pod: &'a Value, query: &Query) -> Result<&'a Value, 
             .unwrap_or_default()
             .iter()
     };
-    match query.get("container").filter(|wanted| !wanted.is_empty()) {
-        Some(wanted) => ["containers", "initContainers", "ephemeralContainers"]
+    if !wanted.is_empty() {
+        return ["containers", "initContainers", "ephemeralContainers"]
             .into_iter()
             .flat_map(of)
             .find(|container| container["name"] == wanted)
             .ok_or_else(|| {
                 ApiError::bad_request(format!("container {wanted} is not valid for pod {}", name(pod)))
-            }),
-        None => match pod["spec"]["containers"].as_array().map(Vec::as_slice) {
-            Some([only]) => Ok(only),
-            Some(several) => {
-                let names: Vec<&str> = several.iter().map(|container| text(container, "/name")).collect();
-                Err(ApiError::bad_request(format!(
-                    "a container name must be specified for pod {}, choose one of: [{}]",
-                    name(pod),
-                    names.join(" ")
-                )))
-            }
-            None => Err(ApiError::bad_request(format!(
-                "pod {} has no containers",
-                name(pod)
-            ))),
-        },
+            });
+    }
+    match pod["spec"]["containers"].as_array().map(Vec::as_slice) {
+        Some([only]) => Ok(only),
+        Some(several) => {
+            let names: Vec<&str> = several.iter().map(|container| text(container, "/name")).collect();
+            Err(ApiError::bad_request(format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                name(pod),
+                names.join(" ")
+            )))
+        }
+        None => Err(ApiError::bad_request(format!(
+            "pod {} has no containers",
+            name(pod)
+        ))),
     }
 }
 
@@ -99,10 +108,10 @@ fn started<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
         .find_map(|phase| state[phase]["startedAt"].as_str())
 }
 
-fn log(pod: &Value, query: &Query) -> Result<Response<Body>, ApiError> {
-    let container = text(container(pod, query)?, "/name").to_owned();
+fn log(pod: &Value, options: &LogOptions) -> Result<Response<Body>, ApiError> {
+    let container = text(container(pod, &options.container)?, "/name").to_owned();
     let pod_name = name(pod);
-    if query.is_on("previous") {
+    if options.previous {
         return Err(ApiError::bad_request(format!(
             "previous terminated container \"{container}\" in pod \"{pod_name}\" not found"
         )));
@@ -112,8 +121,7 @@ fn log(pod: &Value, query: &Query) -> Result<Response<Body>, ApiError> {
             "container \"{container}\" in pod \"{pod_name}\" is waiting to start"
         )));
     };
-    let number = |field: &str| query.get(field).and_then(|number| number.parse::<usize>().ok());
-    let stamp = if query.is_on("timestamps") {
+    let stamp = if options.timestamps {
         format!("{started} ")
     } else {
         String::new()
@@ -123,11 +131,13 @@ fn log(pod: &Value, query: &Query) -> Result<Response<Body>, ApiError> {
         namespace(pod),
     )
     .into_bytes();
-    if number("tailLines") == Some(0) {
+    let is_older = |since| started.parse::<Timestamp>().is_ok_and(|started| started < since);
+    if options.tail_lines == Some(0) || options.since.is_some_and(is_older) {
         first.clear();
     }
-    first.truncate(number("limitBytes").unwrap_or(usize::MAX));
-    let body = if query.is_on("follow") {
+    let limit = options.limit_bytes.and_then(|limit| usize::try_from(limit).ok());
+    first.truncate(limit.unwrap_or(usize::MAX));
+    let body = if options.follow {
         let line = Bytes::from(format!("{container}: still simulated\n"));
         let later = futures::stream::unfold((), move |()| {
             let line = line.clone();
@@ -170,7 +180,8 @@ mod tests {
             "container=b",
             "container=c",
         ] {
-            said.push(match log(&pod, &Query::parse(query)) {
+            let options = LogOptions::of_query("p", &Query::parse(query));
+            said.push(match options.and_then(|options| log(&pod, &options)) {
                 Ok(answer) => {
                     let body = http_body_util::BodyExt::collect(answer.into_body()).await;
                     String::from_utf8_lossy(&body.unwrap().to_bytes()).into_owned()

@@ -5,7 +5,7 @@
 //! the streams of a SPDY session, as kubectl does before 1.31. A forwarded port is a SPDY session, on the connection
 //! itself or inside a WebSocket (KEP-4006 again).
 
-use apiserver::query::Query;
+use apiserver::options::ForwardOptions;
 use apiserver::{Body, RequestInfo};
 use futures::{SinkExt, StreamExt};
 use http::{Request, Response};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::protocol::Message;
 
-use crate::backend::container;
+use crate::backend::{container, query};
 use crate::commands;
 use crate::streams::{Exec, Forward};
 use crate::upgrade::{self, Pipe, WebSocket};
@@ -38,8 +38,8 @@ pub(crate) fn answer(
     mut request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
     runs(info, &pod)?;
-    let query = Query::parse(request.uri().query().unwrap_or_default());
-    container(&pod, &query)?;
+    let query = query(&request);
+    container(&pod, query.get("container").unwrap_or_default())?;
     let agreed = upgrade::agree(request.headers(), &CHANNELS, &CHANNEL_STREAMS)?;
     let command: Vec<String> = match info.subresource.as_str() {
         "exec" => query.all("command").map(ToOwned::to_owned).collect(),
@@ -68,6 +68,7 @@ pub(crate) fn forward(
     mut request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
     runs(info, &pod)?;
+    ForwardOptions::of_query(&query(&request))?;
     let agreed = upgrade::agree(request.headers(), &TUNNELLED, &FORWARDED)?;
     upgrade::switch(&mut request, agreed, move |pipe| {
         upgrade::serve(pipe, Forward::new(pod))

@@ -93,7 +93,7 @@ pub(super) async fn create_object(
         let grant = call.server.settle(&served, call.user, None, &mut object).await?;
         let name = text(&object, "name");
         let key = Key::new(&served.storage, call.namespace(), &name);
-        if call.dry_run {
+        if call.options.dry_run {
             call.server.addresses.give_back(&key, grant);
             return dry_create(call, &name, object).await;
         }

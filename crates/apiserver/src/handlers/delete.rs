@@ -6,12 +6,13 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
-use source::{Change, Error, Expect, ListRequest, Object, Write};
+use source::{Change, Error, Expect, Object, Write};
 
-use super::present::{self, ListMeta};
-use super::{Call, metadata};
+use super::list::{self, Read};
+use super::{Call, metadata, present};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
+use crate::options::{DeleteOptions, ListOptions, Propagation};
 use crate::selection::Selection;
 use crate::strategy::Generation;
 use crate::{error, object};
@@ -25,93 +26,13 @@ const ORPHAN: &str = "orphan";
 /// Namespaces that are always there.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// What becomes of an object's dependents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
-/// `DeleteOptions`.
-#[derive(Debug, Clone, Default)]
-struct Options {
-    uid: Option<String>,
-    resource_version: Option<String>,
-    propagation: Option<Propagation>,
-    dry_run: bool,
-}
-
-impl Options {
-    fn read(call: &Call<'_>, body: &Bytes) -> Result<Self, ApiError> {
-        let value = if body.is_empty() {
-            Value::Null
-        } else {
-            let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
-            decode::decode(format, body)?.0
-        };
-        Self::from_value(call, value)
+/// What a request to delete asks for: its body, or without one its query.
+fn options(call: &Call<'_>, body: &Bytes) -> Result<DeleteOptions, ApiError> {
+    if body.is_empty() {
+        return DeleteOptions::of_query(call.query);
     }
-
-    fn from_value(call: &Call<'_>, mut value: Value) -> Result<Self, ApiError> {
-        if !value.is_null() && !value.is_object() {
-            return Err(ApiError::bad_request("the body is no DeleteOptions"));
-        }
-        if let Some(kind) = value["kind"].as_str()
-            && kind != "DeleteOptions"
-        {
-            return Err(ApiError::bad_request(format!(
-                "the body is a {kind}, not DeleteOptions"
-            )));
-        }
-        for field in ["propagationPolicy", "orphanDependents"] {
-            if value[field].is_null()
-                && let Some(text) = call.query.get(field)
-            {
-                if value.is_null() {
-                    value = json!({});
-                }
-                value[field] = match text {
-                    "true" => Value::Bool(true),
-                    "false" => Value::Bool(false),
-                    other => Value::from(other),
-                };
-            }
-        }
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let propagation = match (value["propagationPolicy"].as_str(), &value["orphanDependents"]) {
-            (Some("Background"), _) => Some(Propagation::Background),
-            (Some("Foreground"), _) => Some(Propagation::Foreground),
-            (Some("Orphan"), _) => Some(Propagation::Orphan),
-            (Some(other), _) => {
-                return Err(ApiError::invalid(
-                    "meta.k8s.io",
-                    "DeleteOptions",
-                    "",
-                    vec![machinery::Cause {
-                        reason: "FieldValueNotSupported".to_owned(),
-                        message: format!(
-                            "Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \
-                             \"Orphan\", \"nil\""
-                        ),
-                        field: "propagationPolicy".to_owned(),
-                    }],
-                ));
-            }
-            (None, Value::Bool(true)) => Some(Propagation::Orphan),
-            (None, Value::Bool(false)) => Some(Propagation::Background),
-            (None, _) => None,
-        };
-        let all = value["dryRun"]
-            .as_array()
-            .is_some_and(|list| list.iter().any(|item| item == "All"));
-        Ok(Self {
-            uid: text(&value["preconditions"]["uid"]),
-            resource_version: text(&value["preconditions"]["resourceVersion"]),
-            propagation,
-            dry_run: all || call.dry_run,
-        })
-    }
+    let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
+    DeleteOptions::of_body(&decode::decode(format, body)?.0)
 }
 
 /// What became of an object.
@@ -126,7 +47,7 @@ enum Deleted {
 
 /// Answers a delete.
 pub(super) async fn delete(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
-    let options = Options::read(call, &body)?;
+    let options = options(call, &body)?;
     let name = call.info.name.clone();
     match remove(call, &name, &options).await? {
         Deleted::Gone(object) if call.served.strategy.returns_deleted => {
@@ -140,23 +61,13 @@ pub(super) async fn delete(call: &mut Call<'_>, body: Bytes) -> Result<Response<
 
 /// Answers a collective delete: with the list of what was there.
 pub(super) async fn collection(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
-    let options = Options::read(call, &body)?;
-    let selection = Selection::parse(&call.served, call.query)?;
-    let filter = |object: &Object| selection.matches(object);
-    let page = call
-        .server
-        .config
-        .source
-        .list(&ListRequest {
-            resource: &call.served.storage,
-            namespace: Some(call.namespace()).filter(|namespace| !namespace.is_empty()),
-            filter: &filter,
-            at: None,
-            after: None,
-            limit: 0,
-        })
-        .await
-        .map_err(error::of_source)?;
+    let wanted = ListOptions::of_query(false, call.query)?;
+    let selection = Selection::new(&call.served, &wanted)?;
+    let options = options(call, &body)?;
+    let (page, meta) = match list::page(call, &wanted, &selection).await? {
+        Read::Page(page, meta) => (page, meta),
+        Read::Expired(answer) => return Ok(answer),
+    };
     for object in &page.objects {
         match remove(call, &object.key.name, &options).await {
             Ok(_) => {}
@@ -164,15 +75,10 @@ pub(super) async fn collection(call: &mut Call<'_>, body: Bytes) -> Result<Respo
             Err(error) => return Err(error),
         }
     }
-    let meta = ListMeta {
-        revision: call.server.config.source.revision().to_string(),
-        token: None,
-        remaining: None,
-    };
     present::list(call, &page.objects, &meta)
 }
 
-async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Deleted, ApiError> {
+async fn remove(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
     let served = &call.served;
     if served.group.is_empty() && served.plural == "namespaces" && IMMORTAL.contains(&name) {
         let why = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
@@ -227,7 +133,7 @@ async fn remove(call: &Call<'_>, name: &str, options: &Options) -> Result<Delete
 }
 
 /// Whether an object must be read to know if something holds it: most name no finalizers at all.
-fn may_be_held(stored: &Object, options: &Options) -> bool {
+fn may_be_held(stored: &Object, options: &DeleteOptions) -> bool {
     let adds_one = match options.propagation {
         Some(Propagation::Foreground | Propagation::Orphan) => true,
         Some(Propagation::Background) | None => false,
@@ -239,7 +145,7 @@ fn check_preconditions(
     call: &Call<'_>,
     name: &str,
     stored: &Object,
-    options: &Options,
+    options: &DeleteOptions,
 ) -> Result<(), ApiError> {
     let conflict = |why: String| {
         Err(ApiError::conflict(
@@ -258,7 +164,7 @@ fn check_preconditions(
             stored.head.uid()
         ));
     }
-    if let Some(revision) = &options.resource_version
+    if let Some(revision) = &options.revision
         && *revision != stored.revision.to_string()
     {
         return conflict(format!(
@@ -271,7 +177,7 @@ fn check_preconditions(
 }
 
 /// The object as it looks once it is being deleted.
-fn mark(call: &Call<'_>, object: &Value, options: &Options) -> Value {
+fn mark(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Value {
     let mut marked = object.clone();
     let finalizers: Vec<String> = object["metadata"]["finalizers"]
         .as_array()
@@ -320,7 +226,8 @@ pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<B
     let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
     let (mut eviction, _) = decode::decode(format, &body)?;
     let options = eviction.get_mut("deleteOptions").map_or(Value::Null, Value::take);
-    let options = Options::from_value(call, options)?;
+    let mut options = DeleteOptions::of_body(&options)?;
+    options.dry_run |= call.options.dry_run;
     let name = call.info.name.clone();
     let named = eviction["metadata"]["name"].as_str().unwrap_or_default();
     if !named.is_empty() && named != name {

@@ -5,12 +5,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Response;
 use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
-use source::{Error, ListRequest, Revision};
+use source::{Error, ListRequest, Page, Revision};
 
 use super::Call;
 use super::present::{self, ListMeta};
 use crate::body::Body;
 use crate::error;
+use crate::options::{ListOptions, Match};
 use crate::selection::Selection;
 
 /// Where a list goes on: behind an object, at a revision (0 for the newest).
@@ -44,41 +45,34 @@ pub(crate) fn token_is_valid(text: &str) -> bool {
 }
 
 /// Which state a list shows.
-pub(super) fn at(call: &Call<'_>, limited: bool) -> Result<Option<Revision>, ApiError> {
-    let asked = call.query.get("resourceVersion").unwrap_or_default();
-    let rule = call.query.get("resourceVersionMatch").unwrap_or_default();
+fn at(call: &Call<'_>, options: &ListOptions) -> Result<Option<Revision>, ApiError> {
+    if options.revision.is_empty() {
+        return Ok(None);
+    }
+    let revision = parse_revision(&options.revision)?;
+    let exact = match options.rule {
+        Some(Match::Exact) => true,
+        Some(Match::NotOlderThan) => false,
+        None => options.limit > 0,
+    };
+    if exact && revision.0 > 0 {
+        return Ok(Some(revision));
+    }
+    reached(call, &options.revision)?;
+    Ok(None)
+}
+
+/// Checks that a revision is reached: no answer may be older.
+pub(super) fn reached(call: &Call<'_>, asked: &str) -> Result<(), ApiError> {
     if asked.is_empty() {
-        return if rule.is_empty() {
-            Ok(None)
-        } else {
-            Err(list_options(
-                "resourceVersionMatch",
-                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-                "FieldValueForbidden",
-            ))
-        };
+        return Ok(());
     }
-    let revision = parse_revision(asked)?;
-    let newest = call.server.config.source.revision();
-    match rule {
-        "Exact" if revision.0 == 0 => Err(list_options(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            "FieldValueForbidden",
-        )),
-        "Exact" => Ok(Some(revision)),
-        "" if limited && revision.0 > 0 => Ok(Some(revision)),
-        "" | "NotOlderThan" if revision > newest => Err(error::of_source(Error::Future {
-            asked: revision,
-            newest,
-        })),
-        "" | "NotOlderThan" => Ok(None),
-        other => Err(list_options(
-            "resourceVersionMatch",
-            &format!("Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
-            "FieldValueNotSupported",
-        )),
+    let asked = parse_revision(asked)?;
+    let newest = call.server.source().revision();
+    if asked > newest {
+        return Err(error::of_source(Error::Future { asked, newest }));
     }
+    Ok(())
 }
 
 /// A revision as clients send it.
@@ -90,50 +84,49 @@ pub(super) fn parse_revision(text: &str) -> Result<Revision, ApiError> {
     })
 }
 
-pub(super) fn list_options(field: &str, message: &str, reason: &str) -> ApiError {
-    ApiError::invalid(
-        "meta.k8s.io",
-        "ListOptions",
-        "",
-        vec![machinery::Cause {
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            field: field.to_owned(),
-        }],
-    )
+/// What a list found.
+pub(super) enum Read {
+    /// A page.
+    Page(Page, ListMeta),
+    /// The state that its token goes on from is no longer there.
+    Expired(Response<Body>),
 }
 
 /// Answers a list.
 pub(super) async fn list(call: &mut Call<'_>) -> Result<Response<Body>, ApiError> {
-    let selection = Selection::parse(&call.served, call.query)?;
-    let limit = match call.query.get("limit") {
-        None | Some("") => 0,
-        Some(text) => text
-            .parse::<i64>()
-            .ok()
-            .and_then(|limit| usize::try_from(limit).ok())
-            .ok_or_else(|| ApiError::bad_request(format!("invalid limit \"{text}\"")))?,
-    };
-    let token = match call.query.get("continue") {
-        None | Some("") => None,
-        Some(text) => {
-            if call
-                .query
-                .get("resourceVersion")
-                .is_some_and(|asked| !asked.is_empty() && asked != "0")
-            {
+    let options = ListOptions::of_query(false, call.query)?;
+    let selection = Selection::new(&call.served, &options)?;
+    match page(call, &options, &selection).await? {
+        Read::Page(page, meta) => present::list(call, &page.objects, &meta),
+        Read::Expired(answer) => Ok(answer),
+    }
+}
+
+/// Reads the page that options ask for.
+pub(super) async fn page(
+    call: &Call<'_>,
+    options: &ListOptions,
+    selection: &Selection,
+) -> Result<Read, ApiError> {
+    let token = match options.token.as_str() {
+        "" => None,
+        text => {
+            let token = Token::decode(text).ok_or_else(|| {
+                ApiError::bad_request(
+                    "invalid continue token: continue key is not valid: it was not made by this server",
+                )
+            })?;
+            if !matches!(options.revision.as_str(), "" | "0") {
                 return Err(ApiError::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            Some(Token::decode(text).ok_or_else(|| {
-                ApiError::bad_request("continue key is not valid: it was not made by this server")
-            })?)
+            Some(token)
         }
     };
     let at = match &token {
         Some(token) => Some(Revision(token.revision)).filter(|revision| revision.0 > 0),
-        None => at(call, limit > 0)?,
+        None => at(call, options)?,
     };
     let namespace = match (call.served.namespaced, call.info.namespace.as_str()) {
         (false, _) => None,
@@ -150,12 +143,12 @@ pub(super) async fn list(call: &mut Call<'_>) -> Result<Response<Body>, ApiError
         after: token
             .as_ref()
             .map(|token| (token.namespace.as_str(), token.name.as_str())),
-        limit,
+        limit: usize::try_from(options.limit).unwrap_or(0),
     };
     let page = match call.server.config.source.list(&request).await {
         Ok(page) => page,
         Err(Error::Expired { .. }) if token.is_some() => {
-            return Ok(expired_token(call, token.as_ref()));
+            return Ok(Read::Expired(expired_token(call, token.as_ref())));
         }
         Err(Error::Expired { .. }) => {
             return Err(ApiError::new(
@@ -181,7 +174,7 @@ pub(super) async fn list(call: &mut Call<'_>) -> Result<Response<Body>, ApiError
         remaining: page.remaining.filter(|_| token.is_some() && everything),
         token,
     };
-    present::list(call, &page.objects, &meta)
+    Ok(Read::Page(page, meta))
 }
 
 /// 410 with a token that goes on at the newest state.

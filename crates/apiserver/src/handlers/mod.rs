@@ -30,6 +30,7 @@ use crate::bulk::Room;
 use crate::decode::{self, BodyFormat};
 use crate::error;
 use crate::negotiate::{Accepted, Offer, negotiate};
+use crate::options::{self, FieldValidation, WriteOptions, Writes};
 use crate::query::Query;
 use crate::registry::Served;
 use crate::request_info::RequestInfo;
@@ -48,17 +49,6 @@ const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// How messages about unknown and repeated fields begin.
 const STRICT: &str = "strict decoding error";
-
-/// What becomes of fields that the schema does not know and of those given twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// Nothing.
-    Ignore,
-    /// The client is warned.
-    Warn,
-    /// The request is refused.
-    Strict,
-}
 
 /// Which part of an object a write is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +72,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a UserInfo,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) accepted: Accepted,
-    pub(crate) dry_run: bool,
-    pub(crate) validation: FieldValidation,
+    /// Of a create, an update or a patch.
+    pub(crate) options: WriteOptions,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -122,16 +112,14 @@ impl Call<'_> {
         ApiError::not_found(&self.served.group, &self.served.plural, name)
     }
 
-    /// The field manager: as the query says, else the first part of the user agent.
+    /// The field manager: as the options say, else the first part of the user agent.
     pub(crate) fn manager(&self) -> String {
-        match self.query.get("fieldManager") {
-            Some(name) if !name.is_empty() => name.to_owned(),
-            _ => {
-                let agent = self.header(header::USER_AGENT);
-                let name = agent.split('/').next().unwrap_or_default();
-                name.chars().take(128).collect()
-            }
+        if !self.options.manager.is_empty() {
+            return self.options.manager.clone();
         }
+        let agent = self.header(header::USER_AGENT);
+        let name = agent.split('/').next().unwrap_or_default();
+        name.chars().take(128).collect()
     }
 
     pub(crate) fn header(&self, name: header::HeaderName) -> &str {
@@ -155,7 +143,7 @@ impl Call<'_> {
             problems.truncate(FIELDS_LIMIT);
             problems.push(format!("and at least {more} more"));
         }
-        match self.validation {
+        match self.options.validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => self.warnings.extend(problems),
             FieldValidation::Strict => {
@@ -176,7 +164,7 @@ impl Call<'_> {
         }
         let (value, repeated) = decode::decode(format, body)?;
         let mut problems = duplicates(repeated);
-        let strict = self.validation == FieldValidation::Strict && !problems.is_empty();
+        let strict = self.options.validation == FieldValidation::Strict && !problems.is_empty();
         if strict && matches!(self.info.subresource.as_str(), "" | "status") {
             // What is refused at all is told of in full.
             let schema = self.served.schema.as_ref();
@@ -283,6 +271,14 @@ pub(crate) async fn dispatch(
     } else {
         negotiate(accept, offer)?
     };
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let options = match Writes::of(&info.verb, content_type) {
+        Some(writes) if !connects => WriteOptions::of_query(writes, query)?,
+        Some(_) | None => WriteOptions::default(),
+    };
     let mut call = Call {
         server,
         served,
@@ -291,8 +287,7 @@ pub(crate) async fn dispatch(
         user,
         headers: &parts.headers,
         accepted,
-        dry_run: dry_run(info, query)?,
-        validation: field_validation(info, query)?,
+        options,
         warnings: Vec::new(),
     };
     if let Some(deprecation) = call
@@ -353,6 +348,8 @@ async fn main_resource(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body
     let verb: SmolStr = call.info.verb.clone();
     match (verb.as_str(), call.info.name.is_empty()) {
         ("get", false) => {
+            let revision = options::get_revision(call.query)?;
+            list::reached(call, revision)?;
             let object = call.existing().await?;
             present::stored(call, http::StatusCode::OK, &object)
         }
@@ -371,62 +368,4 @@ async fn main_resource(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body
 /// Whether the resource's objects are answered and never stored.
 fn is_review(call: &Call<'_>) -> bool {
     call.served.verbs == ["create"]
-}
-
-/// The kind of the options of a verb.
-fn options_kind(info: &RequestInfo) -> &'static str {
-    match info.verb.as_str() {
-        "create" => "CreateOptions",
-        "update" => "UpdateOptions",
-        "patch" => "PatchOptions",
-        _ => "DeleteOptions",
-    }
-}
-
-/// Whether a write is only tried.
-///
-/// # Errors
-/// 422 for a value that is not known.
-pub fn dry_run(info: &RequestInfo, query: &Query) -> Result<bool, ApiError> {
-    let mut dry_run = false;
-    for value in query.all("dryRun").filter(|value| !value.is_empty()) {
-        if value != "All" {
-            return Err(ApiError::invalid(
-                "meta.k8s.io",
-                options_kind(info),
-                "",
-                vec![machinery::Cause {
-                    reason: "FieldValueNotSupported".to_owned(),
-                    message: format!("Unsupported value: [\"{value}\"]: supported values: \"All\""),
-                    field: "dryRun".to_owned(),
-                }],
-            ));
-        }
-        dry_run = true;
-    }
-    Ok(dry_run)
-}
-
-/// What is to become of unknown and repeated fields.
-///
-/// # Errors
-/// 422 for a value that is not known.
-pub fn field_validation(info: &RequestInfo, query: &Query) -> Result<FieldValidation, ApiError> {
-    match query.get("fieldValidation") {
-        None | Some("" | "Warn") => Ok(FieldValidation::Warn),
-        Some("Ignore") => Ok(FieldValidation::Ignore),
-        Some("Strict") => Ok(FieldValidation::Strict),
-        Some(other) => Err(ApiError::invalid(
-            "meta.k8s.io",
-            options_kind(info),
-            "",
-            vec![machinery::Cause {
-                reason: "FieldValueNotSupported".to_owned(),
-                message: format!(
-                    "Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
-                ),
-                field: "fieldValidation".to_owned(),
-            }],
-        )),
-    }
 }

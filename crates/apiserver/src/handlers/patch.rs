@@ -12,6 +12,7 @@ use super::{Call, Part, create, duplicates, metadata, unknowns, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
 use crate::error;
+use crate::options::WriteOptions;
 
 /// A JSON patch may have this many operations.
 const OPERATIONS_LIMIT: usize = 10_000;
@@ -50,18 +51,6 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
     let kind = Kind::from_content_type(call.header(header::CONTENT_TYPE), call.served.custom.is_some())?;
     if kind == Kind::Apply {
         return Box::pin(apply(call, part, &body)).await;
-    }
-    if call.query.get("force").is_some_and(|force| !force.is_empty()) {
-        return Err(ApiError::invalid(
-            "meta.k8s.io",
-            "PatchOptions",
-            "",
-            vec![machinery::Cause {
-                reason: "FieldValueForbidden".to_owned(),
-                message: "Forbidden: may not be specified for non-apply patch".to_owned(),
-                field: "force".to_owned(),
-            }],
-        ));
     }
     let (patch, repeated) = decode::json(&body)?;
     call.report_fields(duplicates(repeated))?;
@@ -153,20 +142,7 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
     if !config.is_object() {
         return Err(ApiError::bad_request("the body is no object"));
     }
-    let manager = call.query.get("fieldManager").unwrap_or_default().to_owned();
-    if manager.is_empty() {
-        return Err(ApiError::invalid(
-            "meta.k8s.io",
-            "PatchOptions",
-            "",
-            vec![machinery::Cause {
-                reason: "FieldValueRequired".to_owned(),
-                message: "Required value: is required for apply patch".to_owned(),
-                field: "fieldManager".to_owned(),
-            }],
-        ));
-    }
-    let force = call.query.is_on("force");
+    let WriteOptions { manager, force, .. } = call.options.clone();
     let mut config = config;
     let name = call.info.name.clone();
     metadata::admit(call, &mut config, Some(&name))?;

@@ -103,7 +103,7 @@ pub(super) async fn change(
             .settle(&served, call.user, Some(&old), &mut new)
             .await?;
         let outcome = store(call, &stored, &old, new).await;
-        if call.dry_run || outcome.is_err() {
+        if call.options.dry_run || outcome.is_err() {
             call.server.addresses.give_back(&stored.key, grant);
         }
         match outcome {
@@ -144,7 +144,7 @@ async fn store(call: &Call<'_>, stored: &Arc<Object>, old: &Value, new: Value) -
     let served = &call.served;
     let deleting = !old["metadata"]["deletionTimestamp"].is_null();
     let gone = deleting && !metadata::is_held(served, &new) && waits_for_nothing(&new);
-    if call.dry_run {
+    if call.options.dry_run {
         return Ok(Outcome::Tree(new));
     }
     let write = Write {

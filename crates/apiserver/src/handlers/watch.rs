@@ -17,6 +17,7 @@ use super::{Call, list, present};
 use crate::body::{Body, BoxError};
 use crate::metrics::InFlight;
 use crate::negotiate::{Accepted, Encoding, Form};
+use crate::options::ListOptions;
 use crate::registry::Served;
 use crate::selection::Selection;
 use crate::table::{self, IncludeObject};
@@ -32,34 +33,37 @@ const METADATA_FRAME: usize = 2;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without a timeout ends after this long, and up to as long again.
 const SHORTEST: u64 = 1_800;
+/// No watch is asked to last longer: a clock has an end.
+const LONGEST: u64 = u32::MAX as u64;
 
 /// Answers a watch.
 pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiError> {
+    let options = ListOptions::of_query(true, call.query)?;
     let selection = if call.info.name.is_empty() {
-        Selection::parse(&call.served, call.query)?
+        Selection::new(&call.served, &options)?
     } else {
         Selection::name(&call.info.name)
     };
-    let bookmarks = call.query.is_on("allowWatchBookmarks");
-    let initial = send_initial_events(call, bookmarks)?;
-    let asked = call.query.get("resourceVersion").unwrap_or_default();
     let source = &call.server.config.source;
     let namespace = match (call.served.namespaced, call.info.namespace.as_str()) {
         (false, _) => None,
         (true, "") => selection.exact_namespace().map(str::to_owned),
         (true, namespace) => Some(namespace.to_owned()),
     };
-    let after = match asked {
+    let after = match options.revision.as_str() {
         "" | "0" => None,
         text => Some(list::parse_revision(text)?),
     };
     let framer = Framer {
         served: call.served.clone(),
         accepted: call.accepted,
-        include: IncludeObject::from_query(call.query)?,
+        include: match call.accepted.form {
+            Form::Table => IncludeObject::from_query(call.query)?,
+            Form::Object | Form::Metadata => IncludeObject::Metadata,
+        },
         env: call.server.env().clone(),
     };
-    let send_state = initial.unwrap_or(after.is_none());
+    let send_state = options.initial.unwrap_or(after.is_none());
     let mut first = Vec::new();
     let from = if send_state {
         if let Some(after) = after
@@ -85,7 +89,7 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         for object in &page.objects {
             first.push(framer.object("ADDED", object));
         }
-        if initial == Some(true) {
+        if options.initial == Some(true) && options.bookmarks {
             first.push(framer.bookmark(page.revision, true));
         }
         page.revision
@@ -109,14 +113,16 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, ApiErro
         }
         Err(other) => return Err(error::of_source(other)),
     };
-    let lifetime = timeout(call)?;
+    let lifetime = timeout(call, &options);
     let now = Instant::now();
     let feed = Feed {
         watch,
         framer,
         selection,
         deadline: Box::pin(tokio::time::sleep_until(now + lifetime)),
-        bookmark: bookmarks.then(|| Box::pin(tokio::time::sleep_until(now + BOOKMARK_EVERY))),
+        bookmark: options
+            .bookmarks
+            .then(|| Box::pin(tokio::time::sleep_until(now + BOOKMARK_EVERY))),
         told: from,
         sent: call
             .server
@@ -151,50 +157,11 @@ fn stream_of(call: &Call<'_>, first: Vec<Bytes>, feed: Feed) -> Response<Body> {
     response
 }
 
-fn send_initial_events(call: &Call<'_>, bookmarks: bool) -> Result<Option<bool>, ApiError> {
-    let rule = call.query.get("resourceVersionMatch").unwrap_or_default();
-    let asked = call
-        .query
-        .get("sendInitialEvents")
-        .filter(|value| !value.is_empty());
-    let Some(_) = asked else {
-        return if rule.is_empty() {
-            Ok(None)
-        } else {
-            Err(list::list_options(
-                "resourceVersionMatch",
-                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                "FieldValueForbidden",
-            ))
-        };
-    };
-    if rule != "NotOlderThan" {
-        return Err(list::list_options(
-            "resourceVersionMatch",
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            "FieldValueForbidden",
-        ));
-    }
-    let wanted = call.query.is_on("sendInitialEvents");
-    if wanted && !bookmarks {
-        return Err(list::list_options(
-            "allowWatchBookmarks",
-            "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set to true",
-            "FieldValueForbidden",
-        ));
-    }
-    Ok(Some(wanted))
-}
-
-fn timeout(call: &Call<'_>) -> Result<Duration, ApiError> {
-    match call.query.get("timeoutSeconds") {
-        None | Some("" | "0") => Ok(Duration::from_secs(
-            SHORTEST + call.server.env().random_u64() % SHORTEST,
-        )),
-        Some(text) => text
-            .parse::<u32>()
-            .map(|seconds| Duration::from_secs(seconds.into()))
-            .map_err(|_| ApiError::bad_request(format!("invalid timeoutSeconds \"{text}\""))),
+/// How long a watch lasts.
+fn timeout(call: &Call<'_>, options: &ListOptions) -> Duration {
+    match options.timeout {
+        None | Some(0) => Duration::from_secs(SHORTEST + call.server.env().random_u64() % SHORTEST),
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LONGEST)),
     }
 }
 

@@ -36,7 +36,9 @@ impl IncludeObject {
             Some("None") => Ok(Self::None),
             Some("Object") => Ok(Self::Object),
             Some(other) => Err(ApiError::bad_request(format!(
-                "unrecognized includeObject value: \"{other}\""
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', \
+                 'Object', 'None', or empty",
+                Value::from(other)
             ))),
         }
     }

@@ -7,4 +7,5 @@ mod customs;
 mod guests;
 mod harness;
 mod objects;
+mod options;
 mod watches;

@@ -77,7 +77,13 @@ async fn initial_events_end_with_a_bookmark_and_quiet_watches_get_more() {
         "true"
     );
     assert_eq!(events.next().await.unwrap()["type"], "BOOKMARK");
-    it.get(&format!("{MAPS}?watch=1&sendInitialEvents=true"))
-        .await
-        .expect(422);
+    // Who says nothing of it, and names no revision, gets the same.
+    let uri = format!("{MAPS}?watch=1&allowWatchBookmarks=true");
+    let mut events = it.watch(&uri, "application/json").await;
+    assert_eq!(events.line().await, "ADDED a");
+    let bookmark = events.next().await.unwrap();
+    assert_eq!(
+        bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"],
+        "true"
+    );
 }

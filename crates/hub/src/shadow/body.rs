@@ -77,7 +77,7 @@ pub(crate) async fn read_patch(headers: &HeaderMap, body: Body) -> Result<Read<P
     })
 }
 
-fn media_type(headers: &HeaderMap) -> &str {
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     text.unwrap_or_default()
         .split(';')

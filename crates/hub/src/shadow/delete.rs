@@ -1,20 +1,58 @@
 //! Deleting templates.
 
 use apiserver::Body;
+use apiserver::options::{DeleteOptions, ListOptions};
 use http::{Response, StatusCode};
 use machinery::{ApiError, meta};
 use serde_json::{Value, json};
 
 use super::parent::Parameters;
 use super::template::to_object;
-use super::{Call, Shadow, read};
+use super::{Call, Shadow, body, read};
+
+/// What a client asks for besides the object, as the parent is told.
+pub(super) struct Deletion {
+    body: Value,
+    parameters: Parameters,
+}
+
+impl Deletion {
+    /// From a request's body, or without one from its query.
+    pub(super) async fn read(call: &Call<'_>, body: Body) -> Result<Self, ApiError> {
+        let mut parameters = Parameters::default();
+        let mut body = body::read_optional(&call.headers, body).await?;
+        if body.is_null() {
+            DeleteOptions::of_query(&call.query)?;
+            for key in [
+                "dryRun",
+                "gracePeriodSeconds",
+                "orphanDependents",
+                "propagationPolicy",
+                "resourceVersion",
+                "uid",
+            ] {
+                parameters = parameters.add(key, call.query.get(key).unwrap_or_default());
+            }
+        } else {
+            DeleteOptions::of_body(&body)?;
+            // The options may come in the versioned type of the object's group; to the parent they are its own.
+            body["apiVersion"] = json!("v1");
+            body["kind"] = json!("DeleteOptions");
+        }
+        Ok(Self { body, parameters })
+    }
+}
 
 impl Shadow {
     /// Deletes the Manifest; its finalizers (a feed still in use) may keep it.
-    pub(super) async fn delete(&self, call: &Call<'_>, options: Value) -> Result<Response<Body>, ApiError> {
+    pub(super) async fn delete(
+        &self,
+        call: &Call<'_>,
+        options: &Deletion,
+    ) -> Result<Response<Body>, ApiError> {
         let manifest = self.manifest(call).await?;
         let answer = self
-            .delete_manifest(call, &manifest, &options, call.name())
+            .delete_manifest(call, &manifest, options, call.name())
             .await?;
         if answer["kind"] == "Manifest" {
             return call.object(StatusCode::OK, to_object(&answer));
@@ -34,14 +72,15 @@ impl Shadow {
     pub(super) async fn delete_collection(
         &self,
         call: &Call<'_>,
-        options: Value,
+        wanted: &ListOptions,
+        options: &Deletion,
     ) -> Result<Response<Body>, ApiError> {
-        let list = self.read_all(call).await?;
+        let list = self.read_all(call, wanted).await?;
         let mut gone = Vec::new();
         for manifest in read::items(&list) {
             let object = to_object(manifest);
             match self
-                .delete_manifest(call, manifest, &options, meta::name(&object))
+                .delete_manifest(call, manifest, options, meta::name(&object))
                 .await
             {
                 Ok(_) => gone.push(object),
@@ -56,23 +95,12 @@ impl Shadow {
         &self,
         call: &Call<'_>,
         manifest: &Value,
-        options: &Value,
+        options: &Deletion,
         name: &str,
     ) -> Result<Value, ApiError> {
-        let parameters = ["dryRun", "gracePeriodSeconds", "propagationPolicy"]
-            .into_iter()
-            .fold(Parameters::default(), |all, key| {
-                all.add(key, call.query.get(key).unwrap_or_default())
-            });
-        let mut options = options.clone();
-        if let Some(options) = options.as_object_mut() {
-            // The options may come in the versioned type of the object's group; to the parent they are its own.
-            options.insert("apiVersion".to_owned(), json!("v1"));
-            options.insert("kind".to_owned(), json!("DeleteOptions"));
-        }
         let answer = self
             .parent
-            .delete_manifest(meta::name(manifest), &options, &parameters)
+            .delete_manifest(meta::name(manifest), &options.body, &options.parameters)
             .await;
         answer.map_err(|error| call.translate(error, name))
     }

@@ -22,9 +22,10 @@ use std::sync::Arc;
 
 use apiserver::kinds::Kind;
 use apiserver::negotiate::Accepted;
+use apiserver::options::{FieldValidation, ListOptions, WriteOptions, Writes};
 use apiserver::query::Query;
 use apiserver::respond::add_warnings;
-use apiserver::{Body, FieldValidation, GroupHandler, RequestInfo, UserInfo};
+use apiserver::{Body, GroupHandler, RequestInfo, UserInfo};
 use clock::Env;
 use futures::future::BoxFuture;
 use http::header::USER_AGENT;
@@ -36,6 +37,7 @@ use runtime::CancellationToken;
 use serde_json::{Value, json};
 
 use self::body::Read;
+use self::delete::Deletion;
 use self::mirrors::{Mirror, Mirrors};
 pub(crate) use self::parent::Parameters;
 use self::parent::Parent;
@@ -75,8 +77,8 @@ struct Call<'a> {
     query: Query,
     headers: HeaderMap,
     accepted: Accepted,
-    dry_run: bool,
-    validation: FieldValidation,
+    /// Of a create, an update or a patch.
+    options: WriteOptions,
     warnings: Vec<String>,
     now: Timestamp,
 }
@@ -124,13 +126,13 @@ impl Call<'_> {
         }
     }
 
-    /// The field manager: as the query says, else the first part of the user agent.
+    /// The field manager: as the options say, else the first part of the user agent.
     fn manager(&self) -> &str {
         let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
-        match self.query.get("fieldManager") {
-            Some(name) if !name.is_empty() => name,
-            Some(_) | None => agent.get(..128).unwrap_or(agent),
+        match self.options.manager.as_str() {
+            "" => agent.get(..128).unwrap_or(agent),
+            name => name,
         }
     }
 
@@ -140,7 +142,7 @@ impl Call<'_> {
         let repeated: Vec<String> = repeated
             .map(|path| format!("duplicate field \"{path}\""))
             .collect();
-        match self.validation {
+        match self.options.validation {
             FieldValidation::Strict if !repeated.is_empty() => Err(ApiError::bad_request(format!(
                 "strict decoding error: {}",
                 repeated.join(", ")
@@ -193,10 +195,13 @@ impl Shadow {
         let kind = self.mirrors.kind(&mirror).await;
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let options = match Writes::of(&info.verb, body::media_type(&parts.headers)) {
+            Some(writes) => WriteOptions::of_query(writes, &query)?,
+            None => WriteOptions::default(),
+        };
         let mut call = Call {
             accepted: output::accepted(&parts.headers, &kind)?,
-            dry_run: apiserver::dry_run(info, &query)?,
-            validation: apiserver::field_validation(info, &query)?,
+            options,
             mirror,
             kind,
             info,
@@ -214,10 +219,22 @@ impl Shadow {
     async fn dispatch(&self, call: &mut Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
         let outsider = !CONTROL_PLANE.contains(&call.user.name.as_str());
         match (call.info.verb.as_str(), call.info.subresource.as_str()) {
-            ("list", "") if outsider => self.list(call).await,
-            ("list", "") => call.list(Vec::new(), &nothing()),
-            ("watch", "") if outsider => self.watch(call).await,
-            ("watch", "") => Ok(self.silent_watch(call)),
+            ("list", "") => {
+                let options = ListOptions::of_query(false, &call.query)?;
+                if outsider {
+                    self.list(call, &options).await
+                } else {
+                    call.list(Vec::new(), &nothing())
+                }
+            }
+            ("watch", "") => {
+                let options = ListOptions::of_query(true, &call.query)?;
+                if outsider {
+                    self.watch(call, &options).await
+                } else {
+                    Ok(self.silent_watch(call, &options))
+                }
+            }
             // A template has no status of its own.
             ("get", "" | "status") => self.get(call).await,
             ("create", "") => {
@@ -236,14 +253,18 @@ impl Shadow {
                 self.patch(call, patch).await
             }
             ("delete", "") => {
-                let options = body::read_optional(&call.headers, body).await?;
-                self.delete(call, options).await
+                let options = Deletion::read(call, body).await?;
+                self.delete(call, &options).await
             }
-            ("deletecollection", "") if outsider => {
-                let options = body::read_optional(&call.headers, body).await?;
-                self.delete_collection(call, options).await
+            ("deletecollection", "") => {
+                let wanted = ListOptions::of_query(false, &call.query)?;
+                let options = Deletion::read(call, body).await?;
+                if outsider {
+                    self.delete_collection(call, &wanted, &options).await
+                } else {
+                    call.list(Vec::new(), &nothing())
+                }
             }
-            ("deletecollection", "") => call.list(Vec::new(), &nothing()),
             ("get", "scale") => self.get_scale(call).await,
             ("update", "scale") => {
                 let read = body::read(&call.headers, body).await?;

@@ -2,8 +2,9 @@
 
 use api::labels::{CONFIG_GROUP, CONFIG_KIND, CONFIG_NAME, CONFIG_NAMESPACE};
 use apiserver::Body;
+use apiserver::options::ListOptions;
 use http::{Response, StatusCode};
-use machinery::selector::{FieldOp, FieldSelector, LabelSelector};
+use machinery::selector::FieldOp;
 use machinery::{ApiError, ApiResource};
 use serde_json::Value;
 
@@ -13,24 +14,29 @@ use super::{Call, Shadow};
 
 impl Shadow {
     pub(super) async fn get(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        apiserver::options::get_revision(&call.query)?;
         let object = to_object(&self.manifest(call).await?);
         call.object(StatusCode::OK, object)
     }
 
-    pub(super) async fn list(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let list = self.read_list(call).await?;
+    pub(super) async fn list(
+        &self,
+        call: &Call<'_>,
+        options: &ListOptions,
+    ) -> Result<Response<Body>, ApiError> {
+        let list = self.read_list(call, options).await?;
         let items: Vec<Value> = items(&list).iter().map(to_object).collect();
         call.list(items, &list["metadata"])
     }
 
     /// The Manifests of one page, or of a list at a revision, as the client asks.
-    pub(super) async fn read_list(&self, call: &Call<'_>) -> Result<Value, ApiError> {
+    pub(super) async fn read_list(&self, call: &Call<'_>, options: &ListOptions) -> Result<Value, ApiError> {
         let parameters = ["limit", "continue", "resourceVersion", "resourceVersionMatch"]
             .into_iter()
             .fold(Parameters::default(), |all, key| {
                 all.add(key, call.query.get(key).unwrap_or_default())
             })
-            .add("labelSelector", &selector(call)?);
+            .add("labelSelector", &selector(call, options)?);
         self.parent
             .list_manifests(parameters)
             .await
@@ -38,8 +44,8 @@ impl Shadow {
     }
 
     /// All Manifests that a client selects, as they are now.
-    pub(super) async fn read_all(&self, call: &Call<'_>) -> Result<Value, ApiError> {
-        let parameters = Parameters::default().add("labelSelector", &selector(call)?);
+    pub(super) async fn read_all(&self, call: &Call<'_>, options: &ListOptions) -> Result<Value, ApiError> {
+        let parameters = Parameters::default().add("labelSelector", &selector(call, options)?);
         self.parent
             .list_manifests(parameters)
             .await
@@ -52,21 +58,16 @@ pub(super) fn items(list: &Value) -> &[Value] {
 }
 
 /// The label selector over Manifests that says what a request selects.
-pub(super) fn selector(call: &Call<'_>) -> Result<String, ApiError> {
-    let labels = call.query.get("labelSelector").unwrap_or_default();
-    let fields = call.query.get("fieldSelector").unwrap_or_default();
-    select(call.resource(), call.namespace(), call.name(), labels, fields)
+pub(super) fn selector(call: &Call<'_>, options: &ListOptions) -> Result<String, ApiError> {
+    select(call.resource(), call.namespace(), call.name(), options)
 }
 
 fn select(
     resource: &ApiResource,
     namespace: &str,
     name: &str,
-    labels: &str,
-    fields: &str,
+    options: &ListOptions,
 ) -> Result<String, ApiError> {
-    LabelSelector::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let fields = FieldSelector::parse(fields).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut terms = vec![
         format!("{CONFIG_KIND}={}", resource.kind),
         format!("{CONFIG_GROUP}={}", resource.group),
@@ -77,7 +78,7 @@ fn select(
     if !name.is_empty() {
         terms.push(format!("{CONFIG_NAME}={}", label_value(name)));
     }
-    for requirement in fields.requirements() {
+    for requirement in options.fields.requirements() {
         let label = match requirement.path.as_str() {
             "metadata.name" => CONFIG_NAME,
             "metadata.namespace" => CONFIG_NAMESPACE,
@@ -93,39 +94,44 @@ fn select(
         };
         terms.push(format!("{label}{op}{}", label_value(&requirement.value)));
     }
-    if !labels.trim().is_empty() {
-        terms.push(labels.trim().to_owned());
+    if !options.labels.is_everything() {
+        terms.push(options.labels.to_string());
     }
     Ok(terms.join(","))
 }
 
 #[cfg(test)]
 mod tests {
+    use apiserver::query::Query;
+
     use super::*;
 
     #[test]
     fn a_selection_names_kind_and_group() {
         let deployments = ApiResource::namespaced("apps", "v1", "deployments", "Deployment");
-        let check = |namespace: &str, labels: &str, fields: &str, rest: &str| {
+        let select = |namespace: &str, query: &str| {
+            let options = ListOptions::of_query(false, &Query::parse(query))?;
+            select(&deployments, namespace, "", &options)
+        };
+        let check = |namespace: &str, query: &str, rest: &str| {
             let expected = format!(
                 "apps.clusternet.io/config.kind=Deployment,apps.clusternet.io/config.group=apps{rest}"
             );
-            assert_eq!(select(&deployments, namespace, "", labels, fields), Ok(expected));
+            assert_eq!(select(namespace, query), Ok(expected));
         };
-        check("", "", "", "");
-        check("shop", "", "", ",apps.clusternet.io/config.namespace=shop");
-        check("", "a in (b,c),!d", "", ",a in (b,c),!d");
-        check("", "", "metadata.name=web", ",apps.clusternet.io/config.name=web");
+        check("", "", "");
+        check("shop", "", ",apps.clusternet.io/config.namespace=shop");
+        check("", "labelSelector=a in (b,c),!d", ",a in (b,c),!d");
         check(
             "",
+            "fieldSelector=metadata.name=web",
+            ",apps.clusternet.io/config.name=web",
+        );
+        check(
             "",
-            "metadata.namespace!=shop",
+            "fieldSelector=metadata.namespace!=shop",
             ",apps.clusternet.io/config.namespace!=shop",
         );
-        assert_eq!(
-            select(&deployments, "", "", "", "spec.x=1").unwrap_err().code,
-            400
-        );
-        assert_eq!(select(&deployments, "", "", "a in (", "").unwrap_err().code, 400);
+        assert_eq!(select("", "fieldSelector=spec.x=1").unwrap_err().code, 400);
     }
 }

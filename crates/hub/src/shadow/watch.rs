@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apiserver::kinds::{self, IncludeObject, Kind};
 use apiserver::negotiate::{Accepted, Encoding, Form};
+use apiserver::options::ListOptions;
 use apiserver::{Body, BoxError};
 use bytes::Bytes;
 use futures::stream;
@@ -41,20 +42,24 @@ struct Watching {
 }
 
 impl Shadow {
-    pub(super) async fn watch(&self, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    pub(super) async fn watch(
+        &self,
+        call: &Call<'_>,
+        asked: &ListOptions,
+    ) -> Result<Response<Body>, ApiError> {
         let writer = Writer {
             resource: call.resource().clone(),
             kind: call.kind.clone(),
             accepted: call.accepted,
             include: call.include()?,
-            bookmarks: call.query.is_on("allowWatchBookmarks"),
+            bookmarks: asked.bookmarks,
             env: self.env.clone(),
         };
         let mut waiting = VecDeque::new();
-        let mut from = call.query.get("resourceVersion").unwrap_or_default().to_owned();
-        if call.query.is_on("sendInitialEvents") {
+        let mut from = asked.revision.clone();
+        if asked.initial == Some(true) {
             // The list and the watch after it make one stream: the client asked to start with all that is there.
-            let list = self.read_all(call).await?;
+            let list = self.read_all(call, asked).await?;
             waiting.extend(
                 read::items(&list)
                     .iter()
@@ -64,12 +69,14 @@ impl Shadow {
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();
-            waiting.push_back(writer.bookmark(&from, true));
+            if asked.bookmarks {
+                waiting.push_back(writer.bookmark(&from, true));
+            }
         }
         let options = WatchOptions {
-            label_selector: read::selector(call)?,
+            label_selector: read::selector(call, asked)?,
             resource_version: from,
-            timeout: timeout(call),
+            timeout: timeout(asked),
             ..WatchOptions::default()
         };
         let events = self
@@ -91,8 +98,8 @@ impl Shadow {
     }
 
     /// A watch that sees nothing.
-    pub(super) fn silent_watch(&self, call: &Call<'_>) -> Response<Body> {
-        let (shutdown, timeout) = (self.shutdown.clone(), timeout(call));
+    pub(super) fn silent_watch(&self, call: &Call<'_>, asked: &ListOptions) -> Response<Body> {
+        let (shutdown, timeout) = (self.shutdown.clone(), timeout(asked));
         let nothing = stream::once(async move {
             tokio::select! {
                 biased;
@@ -105,14 +112,11 @@ impl Shadow {
     }
 }
 
-fn timeout(call: &Call<'_>) -> Duration {
-    match call
-        .query
-        .get("timeoutSeconds")
-        .and_then(|text| text.parse().ok())
-    {
+fn timeout(asked: &ListOptions) -> Duration {
+    const LONGEST: u64 = 24 * 3_600;
+    match asked.timeout {
         None | Some(0) => DEFAULT_TIMEOUT,
-        Some(seconds) => Duration::from_secs(seconds).min(Duration::from_secs(24 * 3_600)),
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).clamp(1, LONGEST)),
     }
 }
 

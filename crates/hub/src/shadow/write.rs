@@ -93,10 +93,6 @@ impl Shadow {
         if let Patch::Apply(config) = &patch {
             return self.apply(call, config).await;
         }
-        if call.query.get("force").is_some_and(|force| !force.is_empty()) {
-            let text = "Forbidden: may not be specified for non-apply patch";
-            return Err(bad_option("FieldValueForbidden", "force", text));
-        }
         let stored = self
             .change(call, Trial::DryRun, Tracked::ByDifference, |object| {
                 patched(call.resource(), &patch, object)
@@ -107,10 +103,6 @@ impl Shadow {
 
     /// Server-side apply.
     async fn apply(&self, call: &Call<'_>, config: &Value) -> Result<Response<Body>, ApiError> {
-        if call.query.get("fieldManager").unwrap_or_default().is_empty() {
-            let text = "Required value: is required for apply patch";
-            return Err(bad_option("FieldValueRequired", "fieldManager", text));
-        }
         match self.manifest(call).await {
             Ok(_) => {}
             Err(error) if error.reason == Reason::NotFound => {
@@ -347,11 +339,10 @@ fn own_words(mut error: ApiError, resource: &ApiResource, name: &str) -> ApiErro
 
 /// The caller's options that apply to the Manifest too.
 fn options(call: &Call<'_>) -> Parameters {
-    let manager = call.query.get("fieldManager").unwrap_or_default();
-    let dry_run = if call.dry_run { "All" } else { "" };
+    let dry_run = if call.options.dry_run { "All" } else { "" };
     Parameters::default()
         .add("dryRun", dry_run)
-        .add("fieldManager", manager)
+        .add("fieldManager", &call.options.manager)
 }
 
 fn cause(reason: &str, field: &str, message: &str) -> Cause {
@@ -360,15 +351,6 @@ fn cause(reason: &str, field: &str, message: &str) -> Cause {
         message: message.to_owned(),
         field: field.to_owned(),
     }
-}
-
-fn bad_option(reason: &str, field: &str, message: &str) -> ApiError {
-    ApiError::invalid(
-        "meta.k8s.io",
-        "PatchOptions",
-        "",
-        vec![cause(reason, field, message)],
-    )
 }
 
 /// The type of an object, unless it has fields that are not known here: the parent may be newer, and its dry run tells
@@ -416,7 +398,7 @@ fn applied(call: &Call<'_>, current: &Value, config: &Value) -> Result<Value, Ap
         now: call.now,
     };
     let ApiResource { group, plural, .. } = call.resource();
-    managed::apply(current, &config, call.query.is_on("force"), &writer)
+    managed::apply(current, &config, call.options.force, &writer)
         .map_err(|error| ApiError::from(error).about(group, plural, call.name()))
 }
 
