@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use api::install::{ChildOptions, child};
 use api::kubernetes::SECRETS;
+use api::labels::CLUSTER_NAME;
 use api::names::{AGENT, BOOTSTRAP_GROUP, SYSTEM_NAMESPACE};
 use clock::Env;
 use http::Uri;
 use jiff::SignedDuration;
-use kubeio::DeleteOptions;
+use kubeio::{DeleteOptions, ListOptions, Patch};
 use machinery::meta;
 use serde_json::{Value, json};
 
@@ -18,6 +19,9 @@ use crate::{Error, Hub};
 
 /// The Secret in the child with the token and the parent's authority.
 pub(crate) const BOOTSTRAP_SECRET: &str = "clusternet-agent-bootstrap";
+
+/// The type of a bootstrap token's Secret.
+const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// The parent's address as the child sees it: an HTTPS URL with a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +74,8 @@ pub struct JoinOptions {
     pub rights: ChildOptions,
 }
 
-/// Makes a bootstrap token on the hub and prints what is to be applied in the child.
+/// Gives the cluster a bootstrap token on the hub, or makes the one that it has last from now, and prints what is to be
+/// applied in the child. Safe to repeat.
 ///
 /// # Errors
 /// [`Error`] if the hub does not take the token.
@@ -80,45 +85,93 @@ pub async fn join(
     options: &JoinOptions,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
-    let (id, secret) = (token_part(env, 6), token_part(env, 16));
     let expiration = env
         .now()
         .checked_add(options.token_lifetime)
         .map_err(|error| Error::Usage(format!("a token cannot last {}: {error}", options.token_lifetime)))?;
-    let object = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-        "metadata": {
-            "name": format!("bootstrap-token-{id}"), "namespace": "kube-system",
-            "labels": {api::labels::CLUSTER_NAME: options.name},
-        },
-        "stringData": {
-            "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
-            "auth-extra-groups": BOOTSTRAP_GROUP, "expiration": expiration.to_string(),
-            "description": format!("lets cluster {} join", options.name),
-        },
-    });
-    hub.client
-        .create(&SECRETS, Some("kube-system"), &object)
+    let namespace = Some("kube-system");
+    let own = ListOptions::labels(format!("{CLUSTER_NAME}={}", options.name));
+    let tokens = hub
+        .client
+        .list_all(&SECRETS, namespace, &own)
         .await
-        .map_err(Error::hub("the hub takes no bootstrap token"))?;
+        .map_err(Error::hub("the cluster's bootstrap tokens cannot be read"))?;
+    let kept = tokens
+        .items
+        .iter()
+        .find_map(|secret| Some((secret, token(secret)?)));
+    let refused = || Error::hub("the hub takes no bootstrap token");
+    let (made, token) = if let Some((secret, token)) = kept {
+        let lasting = json!({"stringData": {"expiration": expiration.to_string()}});
+        hub.client
+            .patch(
+                &SECRETS,
+                namespace,
+                meta::name(secret),
+                None,
+                Patch::Merge,
+                &lasting,
+            )
+            .await
+            .map_err(refused())?;
+        (None, token)
+    } else {
+        let (id, secret) = (token_part(env, 6), token_part(env, 16));
+        let object = new_token(options, &id, &secret, &expiration.to_string());
+        hub.client
+            .create(&SECRETS, namespace, &object)
+            .await
+            .map_err(refused())?;
+        (Some(object), format!("{id}.{secret}"))
+    };
     let mut objects = child(&options.rights);
     objects.push(json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": BOOTSTRAP_SECRET, "namespace": SYSTEM_NAMESPACE},
-        "stringData": {"token": format!("{id}.{secret}"), "ca.crt": ca(hub)?},
+        "stringData": {"token": token, "ca.crt": ca(hub)?},
     }));
     objects.push(deployment(options));
     let printed = print(out, &objects).and_then(|()| Ok(out.flush()?));
-    if printed.is_err() {
+    if let (Err(_), Some(made)) = (&printed, made) {
         // Nobody has it, and nobody shall find it.
-        let namespace = Some("kube-system");
-        let name = meta::name(&object);
         hub.client
-            .delete(&SECRETS, namespace, name, &DeleteOptions::background())
+            .delete(
+                &SECRETS,
+                namespace,
+                meta::name(&made),
+                &DeleteOptions::background(),
+            )
             .await
             .map_err(Error::hub("the bootstrap token cannot be taken back"))?;
     }
     printed
+}
+
+fn new_token(options: &JoinOptions, id: &str, secret: &str, expiration: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": TOKEN_TYPE,
+        "metadata": {
+            "name": format!("bootstrap-token-{id}"), "namespace": "kube-system",
+            "labels": {CLUSTER_NAME: options.name},
+        },
+        "stringData": {
+            "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": BOOTSTRAP_GROUP, "expiration": expiration,
+            "description": format!("lets cluster {} join", options.name),
+        },
+    })
+}
+
+/// The token that a Secret of the hub holds, if a cluster can join with it.
+fn token(secret: &Value) -> Option<String> {
+    let text = |key: &str| api::secret::text(secret, key);
+    let lets_in = secret["type"] == TOKEN_TYPE
+        && !meta::is_deleting(secret)
+        && text("usage-bootstrap-authentication").as_deref() == Some("true")
+        && text("auth-extra-groups").as_deref() == Some(BOOTSTRAP_GROUP);
+    lets_in
+        .then(|| Some(format!("{}.{}", text("token-id")?, text("token-secret")?)))
+        .flatten()
 }
 
 /// Random lower-case letters and digits, as bootstrap tokens have.
@@ -172,6 +225,35 @@ fn deployment(options: &JoinOptions) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_used_again_if_a_cluster_can_join_with_it() {
+        let data = |pairs: &[(&str, &str)]| -> Value {
+            let encoded = pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), json!(api::secret::encode(value))));
+            Value::Object(encoded.collect())
+        };
+        let good = [
+            ("token-id", "abcdef"),
+            ("token-secret", "0123456789abcdef"),
+            ("usage-bootstrap-authentication", "true"),
+            ("auth-extra-groups", BOOTSTRAP_GROUP),
+        ];
+        let secret = |data: Value| json!({"type": TOKEN_TYPE, "data": data});
+        assert_eq!(
+            token(&secret(data(&good))).as_deref(),
+            Some("abcdef.0123456789abcdef")
+        );
+        for missing in 0..good.len() {
+            let mut less = good.to_vec();
+            less.remove(missing);
+            assert_eq!(token(&secret(data(&less))), None, "without {}", good[missing].0);
+        }
+        let mut other = secret(data(&good));
+        other["type"] = json!("Opaque");
+        assert_eq!(token(&other), None);
+    }
 
     #[test]
     fn the_parents_address_is_an_https_url_with_a_host() {
