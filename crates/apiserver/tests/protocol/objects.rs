@@ -128,6 +128,59 @@ async fn bad_creates_are_refused_with_a_status() {
     );
 }
 
+/// A body that is none of its kind is the client's mistake, whatever it is written in and whatever is wrong with it.
+#[tokio::test]
+async fn broken_bodies_are_refused() {
+    const JSON: &str = "application/json";
+    const YAML: &str = "application/yaml";
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let it = Harness::new().await;
+    // An envelope whose kind is a ConfigMap, and whose object ends in the middle of a field.
+    let mut envelope = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x04\x0a\x7fab".to_vec();
+    let mut table: Vec<(&str, Vec<u8>)> = vec![
+        (JSON, b"{".to_vec()),
+        (JSON, b"[]".to_vec()),
+        (JSON, b"\xff\xfe{}".to_vec()),
+        (JSON, Vec::new()),
+        (YAML, b"a: [".to_vec()),
+        (YAML, b"\xff\xfe".to_vec()),
+        (YAML, b"- a\n- b\n".to_vec()),
+        (YAML, b"a: &x [*x]\n".to_vec()),
+        (YAML, b"kind: ConfigMap\nkind: [\n".to_vec()),
+        (PROTOBUF, b"k8s\0".to_vec()),
+        (PROTOBUF, b"k8s".to_vec()),
+        (PROTOBUF, b"not protobuf".to_vec()),
+        (
+            PROTOBUF,
+            b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
+        ),
+        (PROTOBUF, envelope.clone()),
+    ];
+    while envelope.len() > 4 {
+        envelope.pop();
+        // With nothing after its kind it is a whole ConfigMap without anything in it.
+        if envelope.len() != 21 {
+            table.push((PROTOBUF, envelope.clone()));
+        }
+    }
+    for (kind, body) in table {
+        let answer = it
+            .send("POST", MAPS, &[("content-type", kind)], body.clone())
+            .await;
+        let status = answer.expect(400);
+        assert_eq!(
+            (&status["kind"], &status["reason"]),
+            (&json!("Status"), &json!("BadRequest")),
+            "{kind} {body:?}"
+        );
+        assert!(
+            status["message"].as_str().is_some_and(|text| text.len() > 10),
+            "{status}"
+        );
+    }
+    it.get(MAPS).await.expect(200);
+}
+
 #[tokio::test]
 async fn fields_given_twice_and_unknown_ones_are_told_of() {
     let it = Harness::new().await;
