@@ -12,6 +12,7 @@ pub mod config;
 pub mod decision;
 pub mod divide;
 pub mod dynamic;
+pub mod explain;
 pub mod fuzz;
 pub mod hash;
 pub mod model;
