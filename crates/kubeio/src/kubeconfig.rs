@@ -212,7 +212,7 @@ mod tests {
         let blank = write(
             folder.path(),
             "blank",
-            "current-context: ''\ncontexts: []\nclusters: []",
+            "current-context: ''\ncontexts: null\nclusters: null",
         );
         let gone = folder.path().join("gone");
         let list = |files: &[&PathBuf]| files.iter().copied().cloned().collect::<Vec<_>>();

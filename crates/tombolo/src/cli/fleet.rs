@@ -221,7 +221,8 @@ pub(crate) struct MemberArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// TYPE, TYPE NAME… or TYPE/NAME…; TYPE,TYPE means several, and a category such as all its members.
+    /// TYPE, TYPE NAME… or TYPE/NAME…; TYPE,TYPE means several, and a category such as `all` means its
+    /// members.
     #[arg(required = true, value_name = "TYPE[/NAME]")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
