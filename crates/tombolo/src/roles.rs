@@ -70,21 +70,23 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
     Ok(ended.map_err(anyhow::Error::from)?)
 }
 
+/// A scheduler's configuration file, checked; without one what schedulers do without one.
+pub(crate) fn placement_config(file: Option<&Path>) -> anyhow::Result<::scheduler::PlacementConfig> {
+    let Some(path) = file else {
+        return Ok(::scheduler::PlacementConfig::default());
+    };
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let file = codec::yaml::parse_one(&text).with_context(|| path.display().to_string())?;
+    ::scheduler::PlacementConfig::parse(&file).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        anyhow!("{}: {}", path.display(), faults.join("; "))
+    })
+}
+
 /// What the flags say, checked.
 fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::scheduler::Config> {
-    let placement = match &args.config {
-        None => ::scheduler::PlacementConfig::default(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            let file = codec::yaml::parse_one(&text).with_context(|| path.display().to_string())?;
-            ::scheduler::PlacementConfig::parse(&file).map_err(|faults| {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                anyhow!("{}: {}", path.display(), faults.join("; "))
-            })?
-        }
-    };
     Ok(::scheduler::Config {
-        placement,
+        placement: placement_config(args.config.as_deref())?,
         election: election(&args.role, names::SCHEDULER, env),
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     })

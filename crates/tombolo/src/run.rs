@@ -143,6 +143,7 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::ApiResources(_)
         | PersonCommand::Version(_)
         | PersonCommand::Clusters(_)
+        | PersonCommand::Explain(_)
         | PersonCommand::Kubeconfig(_)
         | PersonCommand::Install(_)
         | PersonCommand::Crds => OnLoss::Stop,
@@ -249,6 +250,11 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         PersonCommand::Clusters(args) => {
             let hub = hub(&args.hub).await?;
             commands::clusters(&hub, &args.output.output, Env::system().now(), out).await?;
+        }
+        PersonCommand::Explain(args) => {
+            let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
+            let hub = hub_in(&args.hub, &args.namespace).await?;
+            commands::explain(&hub, &args.name, &config, &args.output.output, out).await?;
         }
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;

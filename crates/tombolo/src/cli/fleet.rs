@@ -296,6 +296,21 @@ pub(crate) struct ClustersArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The Subscription's name.
+    pub(crate) name: String,
+    /// The configuration file of the scheduler that decides [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct KubeconfigArgs {
     /// The cluster: its name, NAMESPACE/NAME or id.
     pub(crate) cluster: String,

@@ -9,8 +9,8 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, CreateArgs, DeleteArgs, EditArgs, FileArgs, GetArgs, HubArgs, JoinArgs, KubeconfigArgs,
-    LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
+    ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs, JoinArgs,
+    KubeconfigArgs, LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
@@ -77,6 +77,8 @@ pub(crate) enum PersonCommand {
     Version(HubArgs),
     /// Prints the clusters.
     Clusters(ClustersArgs),
+    /// Says of each cluster whether a Subscription goes there, why, and what would have to change.
+    Explain(ExplainArgs),
     /// Prints a kubeconfig that reaches a cluster through the hub.
     Kubeconfig(KubeconfigArgs),
     /// Runs a command in a pod of a cluster: `exec --cluster NAME -n NAMESPACE POD -- COMMAND`.

@@ -1,0 +1,248 @@
+//! `explain`: why a Subscription goes where it goes, and what would have to change.
+//!
+//! The scheduler's own decision, made once more over what the hub has now; nothing is written.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use api::apps::{FEED_INVENTORIES, SUBSCRIPTIONS};
+use api::clusters::MANAGED_CLUSTERS;
+use kubeio::ListOptions;
+use placement::explain::{Row, explain as rows};
+use placement::{Cluster, ClusterKey, Config, Decision, Inventory, Snapshot, Strategy, Subscription, place};
+use serde_json::{Value, json};
+
+use crate::output::{print_objects, print_table};
+use crate::{Error, Format, Hub};
+
+/// Prints for each cluster whether a Subscription goes there, why, and what would change that, as a scheduler of this
+/// configuration decides it.
+///
+/// # Errors
+/// [`Error`] if the hub does not answer, or has no such Subscription.
+pub async fn explain(
+    hub: &Hub,
+    name: &str,
+    config: &Config,
+    format: &Format,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    let namespace = hub.scope.of(&SUBSCRIPTIONS, "")?;
+    let object = hub
+        .client
+        .get(&SUBSCRIPTIONS, namespace, name)
+        .await
+        .map_err(Error::hub(format!(
+            "Subscription {}/{name} cannot be read",
+            namespace.unwrap_or_default()
+        )))?;
+    let inventory = hub
+        .client
+        .get_opt(&FEED_INVENTORIES, namespace, name)
+        .await
+        .map_err(Error::hub("its FeedInventory cannot be read"))?;
+    let members = hub
+        .client
+        .list_all(&MANAGED_CLUSTERS, None, &ListOptions::default())
+        .await
+        .map_err(Error::hub("the clusters cannot be listed"))?;
+    let unfit = |why: String| Error::Usage(format!("Subscription {name:?}: {why}"));
+    let subscription = Subscription::from_value(&object).map_err(|error| unfit(error.to_string()))?;
+    let profile = config.profile(&subscription.scheduler_name).ok_or_else(|| {
+        unfit(format!(
+            "spec.schedulerName {:?} is no profile of this scheduler: name its file with --scheduler-config",
+            subscription.scheduler_name
+        ))
+    })?;
+    let clusters: BTreeMap<_, _> = members
+        .items
+        .iter()
+        .filter_map(Cluster::from_value)
+        .map(|cluster| (cluster.key.clone(), cluster))
+        .collect();
+    let inventory = inventory.as_ref().map(Inventory::from_value);
+    let snapshot = Snapshot {
+        inventory: inventory.as_ref(),
+        percentage_to_score: config.percentage_to_score,
+        ..Snapshot::of(&subscription, &clusters, profile)
+    };
+    let placement = place(&snapshot);
+    let rows = rows(&snapshot, &placement);
+    let conclusion = conclusion(&object, &placement.decision);
+    if !matches!(format, Format::Table | Format::Wide) {
+        let document = document(&subscription, &rows, &conclusion);
+        return print_objects(out, format, vec![document], true);
+    }
+    table(out, &subscription, &rows, clusters.len())?;
+    writeln!(out, "{conclusion}")?;
+    Ok(())
+}
+
+fn table(
+    out: &mut (dyn Write + Send),
+    subscription: &Subscription,
+    rows: &[Row],
+    clusters: usize,
+) -> Result<(), Error> {
+    let bound = subscription.bound.clusters.len();
+    writeln!(
+        out,
+        "Subscription {}/{}: {}, bound to {bound} of {clusters} cluster(s)",
+        subscription.namespace,
+        subscription.name,
+        strategy(subscription.strategy)
+    )?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let header = ["CLUSTER", "BOUND", "VERDICT", "SCORE", "REPLICAS"].map(ToOwned::to_owned);
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.cluster.to_string(),
+                if row.bound { "yes" } else { "no" }.to_owned(),
+                row.verdict.to_owned(),
+                row.total
+                    .map_or_else(|| "-".to_owned(), |total| total.to_string()),
+                replicas_text(subscription, &row.cluster),
+            ]
+        })
+        .collect();
+    print_table(out, &header, &cells)?;
+    for row in rows.iter().filter(|row| !row.why.is_empty()) {
+        writeln!(out, "\n{}: {}", row.cluster, row.why)?;
+        if !row.remedy.is_empty() {
+            writeln!(out, "  to change that: {}", row.remedy)?;
+        }
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn strategy(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Replication => "replicated",
+        Strategy::StaticDividing => "divided by weight",
+        Strategy::DynamicDividing => "divided by free capacity",
+    }
+}
+
+/// How many replicas of each divided feed a cluster has.
+fn replicas<'a>(subscription: &'a Subscription, cluster: &ClusterKey) -> BTreeMap<&'a str, i64> {
+    let bound = &subscription.bound;
+    let Some(place) = bound.clusters.iter().position(|key| key == cluster) else {
+        return BTreeMap::new();
+    };
+    let of = |(feed, list): (&'a String, &'a Vec<i64>)| Some((feed.as_str(), *list.get(place)?));
+    bound.replicas.iter().filter_map(of).collect()
+}
+
+fn replicas_text(subscription: &Subscription, cluster: &ClusterKey) -> String {
+    let all = replicas(subscription, cluster);
+    let text: Vec<String> = all
+        .iter()
+        .map(|(feed, count)| format!("{count} of {}", feed.rsplit('/').next().unwrap_or(feed)))
+        .collect();
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.join(", ")
+    }
+}
+
+/// What comes of it.
+fn conclusion(object: &Value, decision: &Decision) -> String {
+    match decision {
+        Decision::Bind { binding, short } => {
+            let mut text = if placement::status_patch(&object["status"], binding).is_some() {
+                let names: Vec<String> = binding.clusters().iter().map(ToString::to_string).collect();
+                format!("The scheduler is about to bind it to {}.", names.join(", "))
+            } else {
+                "Nothing is about to change.".to_owned()
+            };
+            for (feed, count) in short {
+                text.push_str(&format!(" No cluster has room for {count} replica(s) of {feed}."));
+            }
+            text
+        }
+        Decision::Predict(clusters) => format!(
+            "The scheduler asks {} cluster(s) for their room first; what they answer decides.",
+            clusters.len()
+        ),
+        Decision::Unfit { error, .. } => error.to_string(),
+        Decision::Failed(failure) => format!("It cannot be scheduled: {failure}."),
+        Decision::Waiting(_) => {
+            "The scheduler waits for its FeedInventory: are its feeds there as templates?".to_owned()
+        }
+    }
+}
+
+fn document(subscription: &Subscription, rows: &[Row], conclusion: &str) -> Value {
+    let clusters: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let scores: BTreeMap<&str, i64> = row
+                .scores
+                .iter()
+                .map(|score| (score.plugin.name(), score.score))
+                .collect();
+            json!({
+                "namespace": row.cluster.namespace, "name": row.cluster.name, "bound": row.bound,
+                "verdict": row.verdict, "why": row.why, "remedy": row.remedy, "scores": scores, "total": row.total,
+                "replicas": replicas(subscription, &row.cluster),
+            })
+        })
+        .collect();
+    json!({
+        "namespace": subscription.namespace, "name": subscription.name,
+        "strategy": strategy(subscription.strategy), "conclusion": conclusion, "clusters": clusters,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscription() -> Value {
+        json!({
+            "metadata": {"namespace": "default", "name": "app"},
+            "spec": {"subscribers": [{"clusterAffinity": {"matchLabels": {"a": "b"}}}]},
+            "status": {"bindingClusters": ["ns/x"], "replicas": {"apps/v1/Deployment/shop/web": [3]}},
+        })
+    }
+
+    #[test]
+    fn a_person_reads_who_gets_what_and_why() {
+        let subscription = Subscription::from_value(&subscription()).expect("a good one");
+        let row = |name: &str, bound, verdict, why: &str, remedy: &str| Row {
+            cluster: ClusterKey::new("ns", name),
+            bound,
+            verdict,
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+            scores: Vec::new(),
+            total: bound.then_some(100),
+        };
+        let rows = [
+            row("x", true, "chosen", "", ""),
+            row("y", false, "unmatched", "it has no a", "label it"),
+        ];
+        let mut out = Vec::new();
+        table(&mut out, &subscription, &rows, 2).expect("it is written");
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "Subscription default/app: replicated, bound to 1 of 2 cluster(s)\n\
+             CLUSTER   BOUND   VERDICT     SCORE   REPLICAS\n\
+             ns/x      yes     chosen      100     3 of web\n\
+             ns/y      no      unmatched   -       -\n\
+             \nns/y: it has no a\n  to change that: label it\n\n"
+        );
+        let document = document(&subscription, &rows, "Nothing.");
+        assert_eq!(
+            document["clusters"][0]["replicas"],
+            json!({"apps/v1/Deployment/shop/web": 3})
+        );
+        assert_eq!(document["clusters"][1]["remedy"], "label it");
+    }
+}
