@@ -98,9 +98,13 @@ pub async fn run(config: Config, client: Client, env: Env, shutdown: Cancellatio
         _ = join_all(caches.0.values().map(Cache::ready)) => {}
     }
     let mut changes: Vec<Changes> = caches.0.values().map(Cache::subscribe).collect();
+    let mut random = env.random_u64();
     loop {
-        let plan = plan(&config.nodes, &caches.world(), env.now());
+        let plan = plan(&config.nodes, &caches.world(), env.now(), random);
         let failed = apply_all(&client, &caches, plan.actions).await;
+        if !failed {
+            random = env.random_u64();
+        }
         let until_due = plan.wake_at.map_or(IDLE, |due| {
             Duration::try_from(due.duration_since(env.now())).unwrap_or(Duration::from_millis(1))
         });

@@ -17,6 +17,7 @@ struct Cluster {
     objects: BTreeMap<(String, String, String), Value>,
     now: Timestamp,
     uids: u32,
+    passes: u64,
 }
 
 impl Cluster {
@@ -30,6 +31,7 @@ impl Cluster {
             objects: BTreeMap::new(),
             now,
             uids: 0,
+            passes: 0,
         }
     }
 
@@ -113,7 +115,8 @@ impl Cluster {
     /// Plans and applies until nothing is left now, then jumps to the next due time, until none is near.
     fn settle(&mut self) {
         for _ in 0..400 {
-            let plan = plan(&self.specs, &self.world(), self.now);
+            self.passes += 1;
+            let plan = plan(&self.specs, &self.world(), self.now, self.passes);
             if !plan.actions.is_empty() {
                 plan.actions.into_iter().for_each(|action| self.apply(action));
             } else if let Some(due) = plan.wake_at {
@@ -123,6 +126,23 @@ impl Cluster {
             }
         }
         panic!("planning after applying still asks for something");
+    }
+
+    /// Plans and applies until nothing is left and every pod runs.
+    fn settle_until_running(&mut self) {
+        for _ in 0..400 {
+            self.passes += 1;
+            let plan = plan(&self.specs, &self.world(), self.now, self.passes);
+            let running = |pod: &&Value| pod["status"]["phase"] == "Running";
+            if !plan.actions.is_empty() {
+                plan.actions.into_iter().for_each(|action| self.apply(action));
+            } else if self.pods().iter().all(running) {
+                return;
+            } else if let Some(due) = plan.wake_at {
+                self.now = due;
+            }
+        }
+        panic!("the pods do not run");
     }
 
     fn get(&self, plural: &str, name: &str) -> &Value {
@@ -303,6 +323,73 @@ fn a_daemon_set_has_a_pod_on_each_node() {
     cluster.settle();
     assert_eq!(cluster.get("daemonsets", "web")["status"]["numberReady"], 3);
     assert_eq!(cluster.pods().len(), 3);
+}
+
+#[test]
+fn who_follows_a_deleted_pod_has_a_name_of_its_own_but_in_stateful_sets() {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web", "namespace": "demo"},
+        "spec": {"template": template(json!({"members.tombolo.io/exit-after": "9m"}))},
+    });
+    for (plural, object, keeps) in [
+        ("deployments", workload("Deployment", 2, json!({})), false),
+        ("replicasets", workload("ReplicaSet", 2, json!({})), false),
+        ("daemonsets", workload("DaemonSet", 0, json!({})), false),
+        ("jobs", job, false),
+        ("statefulsets", workload("StatefulSet", 2, json!({})), true),
+    ] {
+        let mut cluster = Cluster::new(1);
+        cluster.create(plural, object);
+        cluster.settle_until_running();
+        let names = |cluster: &Cluster| -> Vec<String> {
+            let pods = cluster.pods().into_iter();
+            pods.map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned())
+                .collect()
+        };
+        let before = names(&cluster);
+        cluster.set(
+            "pods",
+            &before[0],
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
+        cluster.settle_until_running();
+        let after = names(&cluster);
+        assert_eq!(after.len(), before.len(), "{plural}");
+        assert_eq!(
+            after.contains(&before[0]),
+            keeps,
+            "{plural}: {before:?} {after:?}"
+        );
+    }
+}
+
+#[test]
+fn planning_again_with_the_same_number_asks_for_the_same_pods() {
+    for (plural, object) in [
+        ("replicasets", workload("ReplicaSet", 3, json!({}))),
+        ("daemonsets", workload("DaemonSet", 0, json!({}))),
+    ] {
+        let mut cluster = Cluster::new(3);
+        cluster.settle();
+        cluster.create(plural, object);
+        let seen = cluster.world();
+        let mut asked = |world: &World, random: u64| -> Vec<String> {
+            let actions = plan(&cluster.specs, world, cluster.now, random).actions;
+            let mut names = Vec::new();
+            for action in actions {
+                if let Action::Create { object, .. } = &action {
+                    names.push(object["metadata"]["name"].as_str().expect("a name").to_owned());
+                }
+                cluster.apply(action);
+            }
+            names
+        };
+        let first = asked(&seen, 7);
+        assert_eq!(first.len(), 3, "{plural}");
+        // The writes are done, but nothing of them is seen.
+        assert_eq!(asked(&seen, 7), first, "{plural}");
+        assert_eq!(cluster.pods().len(), 3, "{plural}");
+    }
 }
 
 #[test]
