@@ -21,6 +21,7 @@ mod nodes;
 mod owned;
 mod plan;
 mod replicasets;
+mod said;
 mod scheduling;
 mod shell;
 mod spdy;

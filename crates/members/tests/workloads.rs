@@ -416,6 +416,50 @@ fn a_job_completes_and_a_failing_one_gives_up() {
 }
 
 #[test]
+fn pods_whose_command_ends_end_or_wait_to_be_started_anew() {
+    for (command, policy, phase, state) in [
+        (&["echo", "hi"][..], "Never", "Succeeded", "terminated"),
+        (&["echo", "hi"], "OnFailure", "Succeeded", "terminated"),
+        (&["echo", "hi"], "Always", "Running", "waiting"),
+        (&["false"], "Never", "Failed", "terminated"),
+        (&["false"], "OnFailure", "Running", "waiting"),
+        (&["sleep", "9"], "Always", "Running", "running"),
+        (&["sleep", "9"], "Never", "Running", "running"),
+    ] {
+        let mut cluster = Cluster::new(1);
+        let containers = json!([{"name": "c", "image": "busybox", "args": command}]);
+        let pod = json!({
+            "metadata": {"name": "x", "namespace": "demo"},
+            "spec": {"containers": containers, "restartPolicy": policy},
+        });
+        cluster.create("pods", pod);
+        cluster.settle();
+        let status = &cluster.get("pods", "x")["status"];
+        let container = &status["containerStatuses"][0];
+        assert_eq!(status["phase"], phase, "{command:?} {policy}");
+        assert!(
+            container["state"][state].is_object(),
+            "{command:?} {policy}: {container}"
+        );
+        let waits = state == "waiting";
+        assert_eq!(
+            container["lastState"]["terminated"].is_object(),
+            waits,
+            "{container}"
+        );
+    }
+    // A workload whose command ends has as many pods as before.
+    let mut cluster = Cluster::new(1);
+    let mut deployment = workload("Deployment", 2, json!({}));
+    deployment["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["true"]);
+    cluster.create("deployments", deployment);
+    cluster.settle();
+    assert_eq!(cluster.pods().len(), 2);
+    let status = &cluster.get("deployments", "web")["status"];
+    assert_eq!(status["availableReplicas"], 0, "{status}");
+}
+
+#[test]
 fn pods_without_room_stay_pending() {
     let mut cluster = Cluster::new(1);
     let mut deployment = workload("Deployment", 3, json!({}));

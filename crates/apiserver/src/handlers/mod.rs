@@ -302,10 +302,10 @@ pub(crate) async fn dispatch(
         if call.served.subresource(&info.subresource).is_none() {
             return Err(error::no_such_path());
         }
-        let object = subresources::connected(&call).await?;
+        let subject = subresources::connected(&call).await?;
         drop(call);
         let request = Request::from_parts(parts, body);
-        return Box::pin(subresources::connect(server, info, user, object, request)).await;
+        return Box::pin(subresources::connect(server, info, user, subject, request)).await;
     } else {
         check_verb(&call)?;
         let body = if matches!(info.verb.as_str(), "get" | "list" | "watch") {
