@@ -61,6 +61,10 @@ pub(crate) enum Part {
     Finalize,
     /// A signing request's verdict.
     Approval,
+    /// A pod's ephemeral containers.
+    EphemeralContainers,
+    /// What a pod's containers may use.
+    Resize,
 }
 
 /// One request, understood so far.
