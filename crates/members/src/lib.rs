@@ -9,6 +9,7 @@
 pub mod action;
 mod backend;
 pub mod behaviour;
+mod budgets;
 mod commands;
 mod daemonsets;
 mod deployments;

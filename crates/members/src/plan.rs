@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::world::World;
-use crate::{NodeSpec, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets};
+use crate::{
+    NodeSpec, budgets, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets,
+};
 
 /// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -49,6 +51,7 @@ pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp, random: u64) -> P
     jobs::plan(world, &text, random, &mut actions);
     scheduling::plan(world, &mut actions);
     kubelet::plan(world, &mut clockwork, &mut actions);
+    budgets::plan(world, &mut clockwork, &mut actions);
     Plan {
         actions,
         wake_at: clockwork.wake_at,

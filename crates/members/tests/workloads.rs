@@ -51,6 +51,7 @@ impl Cluster {
             stateful_sets: of("statefulsets"),
             daemon_sets: of("daemonsets"),
             jobs: of("jobs"),
+            budgets: of("poddisruptionbudgets"),
         }
     }
 
@@ -457,6 +458,66 @@ fn pods_whose_command_ends_end_or_wait_to_be_started_anew() {
     assert_eq!(cluster.pods().len(), 2);
     let status = &cluster.get("deployments", "web")["status"];
     assert_eq!(status["availableReplicas"], 0, "{status}");
+}
+
+#[test]
+fn a_budget_says_how_many_pods_may_go() {
+    for (spec, expected, desired, allowed) in [
+        (json!({"minAvailable": 2}), 3, 2, 1),
+        (json!({"minAvailable": 5}), 3, 5, 0),
+        (json!({"minAvailable": "50%"}), 3, 2, 1),
+        (json!({"maxUnavailable": 1}), 3, 2, 1),
+        (json!({"maxUnavailable": "34%"}), 3, 1, 2),
+        (json!({"maxUnavailable": 0}), 3, 3, 0),
+        (json!({"maxUnavailable": 9}), 3, 0, 3),
+    ] {
+        for (plural, kind) in [("deployments", "Deployment"), ("statefulsets", "StatefulSet")] {
+            let mut cluster = Cluster::new(1);
+            let mut budget = json!({"metadata": {"name": "web", "namespace": "demo"}, "spec": spec});
+            budget["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+            cluster.create("poddisruptionbudgets", budget);
+            cluster.create(plural, workload(kind, 3, json!({})));
+            cluster.settle();
+            let status = &cluster.get("poddisruptionbudgets", "web")["status"];
+            let numbers = [
+                "currentHealthy",
+                "expectedPods",
+                "desiredHealthy",
+                "disruptionsAllowed",
+                "observedGeneration",
+            ];
+            let found = numbers.map(|field| status[field].as_i64().unwrap_or(-1));
+            assert_eq!(found, [3, expected, desired, allowed, 1], "{plural} {spec}");
+        }
+    }
+}
+
+#[test]
+fn an_evicted_pod_counts_as_gone_until_it_is_or_stays_for_long() {
+    let mut cluster = Cluster::new(1);
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let budget = json!({
+        "metadata": {"name": "web", "namespace": "demo"}, "spec": {"selector": selector, "minAvailable": 1},
+    });
+    cluster.create("poddisruptionbudgets", budget);
+    cluster.create("statefulsets", workload("StatefulSet", 2, json!({})));
+    cluster.settle();
+    let allowed = |cluster: &Cluster| {
+        cluster.get("poddisruptionbudgets", "web")["status"]["disruptionsAllowed"].clone()
+    };
+    assert_eq!(allowed(&cluster), 1);
+    let evicted = json!({"web-1": cluster.now.to_string(), "gone": cluster.now.to_string()});
+    let status = json!({"status": {"disruptionsAllowed": 0, "disruptedPods": evicted}});
+    cluster.set("poddisruptionbudgets", "web", status);
+    let plan = plan(&cluster.specs, &cluster.world(), cluster.now, 0);
+    assert!(plan.wake_at.is_some());
+    plan.actions.into_iter().for_each(|action| cluster.apply(action));
+    let budget = cluster.get("poddisruptionbudgets", "web");
+    assert!(budget["status"]["disruptedPods"]["web-1"].is_string(), "{budget}");
+    assert!(budget["status"]["disruptedPods"]["gone"].is_null(), "{budget}");
+    assert_eq!(allowed(&cluster), 0);
+    cluster.settle();
+    assert_eq!(allowed(&cluster), 1);
 }
 
 #[test]

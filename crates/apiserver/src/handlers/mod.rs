@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod eviction;
 mod list;
 mod metadata;
 mod patch;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use source::{Key, Resource};
 
 use super::update::Tracked;
-use super::{Call, Part, delete, patch, present, scale, update};
+use super::{Call, Part, eviction, patch, present, scale, update};
 use crate::body::Body;
 use crate::error;
 use crate::group::Subject;
@@ -34,7 +34,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
         "resize" => Part::Resize,
         "token" => return token(call, body).await,
         "binding" => return bind(call, body).await,
-        "eviction" => return delete::evict(call, body).await,
+        "eviction" => return eviction::evict(call, body).await,
         _ => return Err(error::no_such_path()),
     };
     match verb.as_str() {

@@ -221,3 +221,51 @@ async fn a_pods_own_update_changes_neither() {
         assert_eq!(answer.status.as_u16(), 422, "case {index}");
     }
 }
+
+#[tokio::test]
+async fn evictions_keep_to_the_budget_and_note_what_they_took() {
+    let it = Harness::new().await;
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    for name in ["one", "two"] {
+        let pod = json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": spec});
+        it.post(PODS, pod).await.expect(201);
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        let status = json!({"status": status});
+        it.patch(&format!("{PODS}/{name}/status"), "merge", status)
+            .await
+            .expect(200);
+    }
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let selector = json!({"matchLabels": {"a": "b"}});
+    let budget = json!({"metadata": {"name": "w"}, "spec": {"selector": selector, "minAvailable": 1}});
+    it.post(budgets, budget).await.expect(201);
+    let evict = async |name: &str, query: &str| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        it.post(&format!("{PODS}/{name}/eviction{query}"), eviction).await
+    };
+    let refused = evict("one", "").await.expect(429);
+    assert_eq!(refused["reason"], "TooManyRequests");
+    assert_eq!(
+        refused["details"]["causes"][0]["reason"], "DisruptionBudget",
+        "{refused}"
+    );
+    let counted = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2,
+        "desiredHealthy": 1, "expectedPods": 2}});
+    it.patch(&format!("{budgets}/w/status"), "merge", counted)
+        .await
+        .expect(200);
+    let left = async || it.get(&format!("{budgets}/w")).await.expect(200)["status"].clone();
+    evict("one", "?dryRun=All").await.expect(201);
+    assert_eq!(left().await["disruptionsAllowed"], 1);
+    evict("one", "").await.expect(201);
+    it.get(&format!("{PODS}/one")).await.expect(404);
+    let status = left().await;
+    assert_eq!(status["disruptionsAllowed"], 0);
+    assert!(status["disruptedPods"]["one"].is_string(), "{status}");
+    evict("two", "").await.expect(429);
+    it.get(&format!("{PODS}/two")).await.expect(200);
+    let another = json!({"metadata": {"name": "x"}, "spec": {"selector": {}, "minAvailable": 1}});
+    it.post(budgets, another).await.expect(201);
+    evict("two", "").await.expect(500);
+    evict("none", "").await.expect(404);
+}
