@@ -33,15 +33,41 @@ pub trait GroupHandler: Send + Sync {
     ) -> BoxFuture<'_, Response<Body>>;
 }
 
+/// What a connecting request is about: a pod, node or service.
+pub struct Subject {
+    /// As it was stored when the request came.
+    pub object: Value,
+    latest: Box<dyn Fn() -> BoxFuture<'static, Option<Value>> + Send + Sync>,
+}
+
+impl Subject {
+    /// An object, and how to look at it again.
+    pub fn new(
+        object: Value,
+        latest: impl Fn() -> BoxFuture<'static, Option<Value>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            object,
+            latest: Box::new(latest),
+        }
+    }
+
+    /// As it is stored now; `None` once it is gone, or another has its name.
+    pub async fn latest(&self) -> Option<Value> {
+        let latest = (self.latest)().await?;
+        (latest["metadata"]["uid"] == self.object["metadata"]["uid"]).then_some(latest)
+    }
+}
+
 /// What runs pods: answers `exec`, `attach`, `portforward` and `log` of a pod, and `proxy` of pods, nodes and
-/// services. The object is known to exist; upgrades are in the request's extensions, as hyper puts them.
+/// services. The subject is known to exist; upgrades are in the request's extensions, as hyper puts them.
 pub trait PodBackend: Send + Sync {
-    /// Answers a request on a connecting subresource; `object` is the stored pod, node or service.
+    /// Answers a request on a connecting subresource.
     fn connect(
         &self,
         info: RequestInfo,
         user: UserInfo,
-        object: Value,
+        subject: Subject,
         request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>>;
 }

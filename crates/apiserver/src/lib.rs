@@ -45,7 +45,7 @@ pub mod tokens;
 pub mod user;
 
 pub use body::{Body, BoxError};
-pub use group::{GroupHandler, PodBackend};
+pub use group::{GroupHandler, PodBackend, Subject};
 pub use handlers::read_body;
 pub use request_info::RequestInfo;
 pub use server::{ApiServer, Config};

@@ -1,11 +1,9 @@
 //! What answers for simulated pods: logs, and what happens on an upgraded connection (`exec`, `attach` and
 //! `portforward`, see [`crate::exec`] and [`crate::upgrade`]).
 
-use std::time::Duration;
-
 use apiserver::options::LogOptions;
 use apiserver::query::Query;
-use apiserver::{Body, PodBackend, RequestInfo, UserInfo};
+use apiserver::{Body, PodBackend, RequestInfo, Subject, UserInfo};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -15,7 +13,8 @@ use machinery::{ApiError, Reason};
 use serde_json::Value;
 
 use crate::exec;
-use crate::world::{name, namespace, text};
+use crate::said::{self, Said};
+use crate::world::{name, text};
 
 /// Answers for pods that nothing runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,15 +25,15 @@ impl PodBackend for SimulatedPods {
         &self,
         info: RequestInfo,
         _user: UserInfo,
-        object: Value,
+        subject: Subject,
         request: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
         let answer = match info.subresource.as_str() {
             "log" => {
-                LogOptions::of_query(&info.name, &query(&request)).and_then(|options| log(&object, &options))
+                LogOptions::of_query(&info.name, &query(&request)).and_then(|options| log(subject, &options))
             }
-            "exec" | "attach" => exec::answer(&info, object, request),
-            "portforward" => exec::forward(&info, object, request),
+            "exec" | "attach" => exec::answer(&info, subject, request),
+            "portforward" => exec::forward(&info, subject.object, request),
             other => Err(ApiError::new(
                 Reason::MethodNotAllowed,
                 format!(
@@ -96,55 +95,35 @@ pub(crate) fn container<'a>(pod: &'a Value, wanted: &str) -> Result<&'a Value, A
     }
 }
 
-/// When a container of a pod began, if it did.
-fn started<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
-    let state = pod["status"]["containerStatuses"]
-        .as_array()?
-        .iter()
-        .find(|status| status["name"] == container)?
-        .get("state")?;
-    ["running", "terminated"]
-        .into_iter()
-        .find_map(|phase| state[phase]["startedAt"].as_str())
-}
-
-fn log(pod: &Value, options: &LogOptions) -> Result<Response<Body>, ApiError> {
-    let container = text(container(pod, &options.container)?, "/name").to_owned();
-    let pod_name = name(pod);
+fn log(subject: Subject, options: &LogOptions) -> Result<Response<Body>, ApiError> {
+    let pod = &subject.object;
+    let container = container(pod, &options.container)?.clone();
+    let (container_name, pod_name) = (text(&container, "/name"), name(pod));
     if options.previous {
         return Err(ApiError::bad_request(format!(
-            "previous terminated container \"{container}\" in pod \"{pod_name}\" not found"
+            "previous terminated container \"{container_name}\" in pod \"{pod_name}\" not found"
         )));
     }
-    let Some(started) = started(pod, &container) else {
+    let Some((_, state)) = said::state(pod, container_name) else {
         return Err(ApiError::bad_request(format!(
-            "container \"{container}\" in pod \"{pod_name}\" is waiting to start"
+            "container \"{container_name}\" in pod \"{pod_name}\" is waiting to start"
         )));
     };
-    let stamp = if options.timestamps {
-        format!("{started} ")
-    } else {
-        String::new()
-    };
-    let mut first = format!(
-        "{stamp}{}/{pod_name} {container}: simulated by tombolo, nothing runs here; started {started}\n",
-        namespace(pod),
-    )
-    .into_bytes();
-    let is_older = |since| started.parse::<Timestamp>().is_ok_and(|started| started < since);
-    if options.tail_lines == Some(0) || options.since.is_some_and(is_older) {
-        first.clear();
-    }
-    let limit = options.limit_bytes.and_then(|limit| usize::try_from(limit).ok());
-    first.truncate(limit.unwrap_or(usize::MAX));
+    let started = text(state, "/startedAt");
+    let printed = said::printed(pod, &container);
+    let speaks = printed.is_none();
+    let all = format!(
+        "{}; started {started}\n{}",
+        said::notice(pod, &container),
+        printed.unwrap_or_default()
+    );
+    let first = cut(&all, started, options);
     let body = if options.follow {
-        let line = Bytes::from(format!("{container}: still simulated\n"));
-        let later = futures::stream::unfold((), move |()| {
-            let line = line.clone();
-            async move {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                Some((Ok::<_, apiserver::BoxError>(line), ()))
-            }
+        let later = said::later(subject, &container, speaks).filter_map(|said| {
+            std::future::ready(match said {
+                Said::Line(line) => Some(Ok::<_, apiserver::BoxError>(Bytes::from(line))),
+                Said::Over => None,
+            })
         });
         Body::from_stream(futures::stream::iter([Ok(Bytes::from(first))]).chain(later))
     } else {
@@ -157,18 +136,49 @@ fn log(pod: &Value, options: &LogOptions) -> Result<Response<Body>, ApiError> {
     Ok(response)
 }
 
+/// What options leave of a log, all of whose lines are of one time.
+fn cut(all: &str, time: &str, options: &LogOptions) -> Vec<u8> {
+    let is_older = |since| time.parse::<Timestamp>().is_ok_and(|time| time < since);
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    let number =
+        |number: Option<i64>| number.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let wanted = if options.since.is_some_and(is_older) {
+        0
+    } else {
+        number(options.tail_lines)
+    };
+    let mut text = String::new();
+    for line in &lines[lines.len().saturating_sub(wanted)..] {
+        if options.timestamps {
+            text.push_str(time);
+            text.push(' ');
+        }
+        text.push_str(line);
+    }
+    let mut bytes = text.into_bytes();
+    bytes.truncate(number(options.limit_bytes));
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    #[tokio::test]
+    fn subject(pod: &Value) -> Subject {
+        Subject::new(pod.clone(), || Box::pin(std::future::ready(None)))
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn logs_are_of_a_container_that_runs() {
         let pod = json!({
             "metadata": {"name": "p", "namespace": "n"},
-            "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
-            "status": {"containerStatuses": [{"name": "a", "state": {"running": {"startedAt": "T"}}}]},
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "d", "args": ["echo", "hi"]}]},
+            "status": {"containerStatuses": [
+                {"name": "a", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
+                {"name": "d", "state": {"waiting": {}}, "lastState": {"terminated": {"startedAt": "T"}}},
+            ]},
         });
         let mut said = Vec::new();
         for query in [
@@ -179,9 +189,19 @@ mod tests {
             "container=a&previous=true",
             "container=b",
             "container=c",
+            "container=d",
+            "container=d&tailLines=1&timestamps=1&follow=1",
+            "container=a&sinceTime=2026-01-01T00:00:01Z",
+            "container=a&sinceTime=abc",
+            "container=a&tailLines=x",
+            "container=a&tailLines=-1",
+            "container=a&limitBytes=0",
+            "container=a&sinceSeconds=0",
+            "container=a&sinceSeconds=1&sinceTime=",
+            "container=a&stream=All",
         ] {
             let options = LogOptions::of_query("p", &Query::parse(query));
-            said.push(match options.and_then(|options| log(&pod, &options)) {
+            said.push(match options.and_then(|options| log(subject(&pod), &options)) {
                 Ok(answer) => {
                     let body = http_body_util::BodyExt::collect(answer.into_body()).await;
                     String::from_utf8_lossy(&body.unwrap().to_bytes()).into_owned()
@@ -192,13 +212,24 @@ mod tests {
         assert_eq!(
             said,
             [
-                "400: a container name must be specified for pod p, choose one of: [a b]",
-                "n/p a: simulated by tombolo, nothing runs here; started T\n",
-                "T n/p a",
+                "400: a container name must be specified for pod p, choose one of: [a b d]",
+                "n/p a: simulated by tombolo, nothing runs here; started 2026-01-01T00:00:00Z\n",
+                "2026-01",
                 "",
                 "400: previous terminated container \"a\" in pod \"p\" not found",
                 "400: container \"b\" in pod \"p\" is waiting to start",
                 "400: container c is not valid for pod p",
+                "n/p d: simulated by tombolo, nothing runs here; started T\nhi\n",
+                "T hi\n",
+                "",
+                "400: parsing time \"abc\" as \"2006-01-02T15:04:05Z07:00\": it is no such time",
+                "400: strconv.ParseInt: parsing \"x\": invalid syntax",
+                "422: PodLogOptions \"p\" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0",
+                "422: PodLogOptions \"p\" is invalid: limitBytes: Invalid value: 0: must be greater than 0",
+                "422: PodLogOptions \"p\" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0",
+                "422: PodLogOptions \"p\" is invalid: []: Forbidden: at most one of `sinceTime` or `sinceSeconds` may \
+                 be specified",
+                "422: PodLogOptions \"p\" is invalid: stream: Forbidden: may not be specified",
             ]
         );
     }

@@ -3,15 +3,16 @@
 //! | annotation | meaning | default |
 //! |---|---|---|
 //! | `members.tombolo.io/start-after` | how long from being bound to being ready, such as `500ms`, `2s`, `1m` | 200ms |
-//! | `members.tombolo.io/exit-after` | how long its containers run before they end; absent: for ever (pods of Jobs: 1s) | |
-//! | `members.tombolo.io/exit-code` | with which code they end | 0 |
+//! | `members.tombolo.io/exit-after` | how long its containers run before they end; absent: for ever (pods of Jobs, and those whose command is known to end, such as `echo`: 1s) | |
+//! | `members.tombolo.io/exit-code` | with which code they end | 0, or the command's |
 //! | `members.tombolo.io/fail` | `CrashLoopBackOff`, `ImagePullBackOff` or `NotReady`: it never becomes ready | |
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::world::text;
+use crate::commands;
+use crate::world::{containers, text};
 
 /// What a pod does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Behaviour {
     pub exit_after: Option<Duration>,
     /// The code with which they end.
     pub exit_code: i64,
+    /// Whether they would be started anew after that, as its restart policy says: they wait for it from then on.
+    pub restarts: bool,
     /// Why it never becomes ready.
     pub fail: Option<Failure>,
 }
@@ -45,12 +48,22 @@ impl Behaviour {
                 .trim()
                 .to_owned()
         };
-        let owner = text(pod, "/metadata/ownerReferences/0/kind");
-        let default_exit = (owner == "Job").then_some(Duration::from_secs(1));
+        let is_jobs = text(pod, "/metadata/ownerReferences/0/kind") == "Job";
+        let ended = commands_end(pod);
+        let default_exit = (is_jobs || ended.is_some()).then_some(Duration::from_secs(1));
+        let exit_after = parse_duration(&annotation("exit-after"));
+        let exit_code = annotation("exit-code").parse().ok().or(ended).unwrap_or(0);
+        let restarts = match text(pod, "/spec/restartPolicy") {
+            "Never" => false,
+            "OnFailure" => exit_code != 0,
+            _ => true,
+        };
         Self {
             start_after: parse_duration(&annotation("start-after")).unwrap_or(Duration::from_millis(200)),
-            exit_after: parse_duration(&annotation("exit-after")).or(default_exit),
-            exit_code: annotation("exit-code").parse().unwrap_or(0),
+            exit_after: exit_after.or(default_exit),
+            exit_code,
+            // What is to end by its annotation, or for a Job, ends.
+            restarts: restarts && !is_jobs && exit_after.is_none(),
             fail: match annotation("fail").as_str() {
                 "CrashLoopBackOff" => Some(Failure::CrashLoopBackOff),
                 "ImagePullBackOff" => Some(Failure::ImagePullBackOff),
@@ -59,6 +72,15 @@ impl Behaviour {
             },
         }
     }
+}
+
+/// The code with which a pod's containers end, if all of them run commands that do.
+fn commands_end(pod: &Value) -> Option<i64> {
+    let codes =
+        containers(pod).map(|container| commands::of_container(pod, container).map(|output| output.code));
+    let codes: Vec<i32> = codes.collect::<Option<_>>()?;
+    let failed = codes.iter().find(|code| **code != 0);
+    failed.or(codes.first()).map(|code| i64::from(*code))
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
@@ -92,6 +114,7 @@ mod tests {
                 start_after: Duration::from_secs(2),
                 exit_after: Some(Duration::from_secs(60)),
                 exit_code: 3,
+                restarts: false,
                 fail: Some(Failure::NotReady),
             }
         );

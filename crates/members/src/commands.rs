@@ -19,14 +19,41 @@ pub(crate) fn reads_input(command: &[String]) -> bool {
     command == ["cat"]
 }
 
-/// Runs one command, or `sh -c` with one.
-pub(crate) fn run(pod: &Value, command: &[String]) -> Output {
-    let words: Vec<&str> = match command {
+/// What a container's own command prints before it ends; `None` if it is none of those known here, or has none.
+pub(crate) fn of_container(pod: &Value, container: &Value) -> Option<Output> {
+    // What a shell would do with these is not known here.
+    const SHELL: [char; 14] = [
+        ';', '&', '|', '<', '>', '$', '`', '(', ')', '\n', '\\', '\'', '"', '#',
+    ];
+    let lists = ["command", "args"].into_iter();
+    let command: Vec<String> = lists
+        .filter_map(|list| container[list].as_array())
+        .flatten()
+        .filter_map(|word| word.as_str().map(str::to_owned))
+        .collect();
+    let words = words(&command);
+    let is_script = command.first().map(String::as_str) != words.first().copied();
+    let plain = !is_script || !words.iter().any(|word| word.contains(SHELL));
+    let known = words.first().is_some_and(|word| KNOWN.contains(word));
+    (plain && known).then(|| run(pod, &command))
+}
+
+/// What ends by itself.
+const KNOWN: [&str; 6] = ["echo", "hostname", "env", "true", "false", "exit"];
+
+/// The words of one command, or of `sh -c` with one.
+fn words(command: &[String]) -> Vec<&str> {
+    match command {
         [shell, flag, script] if flag == "-c" && matches!(shell.rsplit('/').next(), Some("sh" | "bash")) => {
             script.split_whitespace().collect()
         }
         words => words.iter().map(String::as_str).collect(),
-    };
+    }
+}
+
+/// Runs one command, or `sh -c` with one.
+pub(crate) fn run(pod: &Value, command: &[String]) -> Output {
+    let words = words(command);
     let mut output = Output::default();
     match words.split_first() {
         Some((&"echo", rest)) => output.stdout = format!("{}\n", rest.join(" ")),
@@ -86,5 +113,31 @@ mod tests {
         check(&["nginx"], "", 127);
         check(&[], "", 127);
         assert!(run(&pod, &["nginx".to_owned()]).stderr.contains("simulated"));
+    }
+
+    #[test]
+    fn a_containers_own_command_ends_if_it_is_known() {
+        for (container, printed) in [
+            (json!({}), None),
+            (json!({"args": ["echo", "hi"]}), Some(("hi\n", 0))),
+            (json!({"command": ["echo"], "args": ["hi"]}), Some(("hi\n", 0))),
+            (
+                json!({"command": ["sh", "-c"], "args": ["exit 3"]}),
+                Some(("", 3)),
+            ),
+            (json!({"command": ["sh", "-c", "echo hi; sleep 5"]}), None),
+            (json!({"command": ["sh", "-c", "echo $HOME"]}), None),
+            (json!({"command": ["echo", "$(HOME);"]}), Some(("$(HOME);\n", 0))),
+            (json!({"args": ["sh"]}), None),
+            (json!({"args": ["cat"]}), None),
+            (json!({"args": ["sleep", "5"]}), None),
+            (json!({"command": []}), None),
+        ] {
+            let output = of_container(&json!({}), &container);
+            let output = output
+                .as_ref()
+                .map(|output| (output.stdout.as_str(), output.code));
+            assert_eq!(output, printed, "{container}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::world::{
     DAEMON_SETS, PODS, World, controlled_by, deleting, name, namespace, pod_active, pod_ready, text, uid,
 };
 
-pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
     for set in world.daemon_sets.iter().filter(|set| !deleting(set)) {
         let template = &set["spec"]["template"];
         let hash = owned::suffix(owned::hash(template, ""), 10);
@@ -28,7 +28,7 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
             .filter(|pod| controlled_by(pod, set))
             .collect();
         let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
-        let mut names = owned::fresh_names(set, &taken, nodes.len()).into_iter();
+        let mut names = owned::fresh_names(set, random, &taken, nodes.len()).into_iter();
         for node in &nodes {
             if pods.iter().any(|pod| text(pod, "/spec/nodeName") == *node) {
                 continue;

@@ -1,4 +1,4 @@
-//! Commands in simulated pods, and their forwarded ports.
+//! Commands in simulated pods, who attaches to them, and their forwarded ports.
 //!
 //! A command speaks `v4.channel.k8s.io` or `v5.channel.k8s.io` on a WebSocket (KEP-4006: each binary message starts
 //! with a channel byte: 0 stdin, 1 stdout, 2 stderr, 3 the final `Status`, 255 (v5) closes a channel), or the former on
@@ -6,7 +6,8 @@
 //! itself or inside a WebSocket (KEP-4006 again).
 
 use apiserver::options::ForwardOptions;
-use apiserver::{Body, RequestInfo};
+use apiserver::{Body, RequestInfo, Subject};
+use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt};
 use http::{Request, Response};
 use machinery::ApiError;
@@ -16,7 +17,8 @@ use tokio_tungstenite::tungstenite::protocol::Message;
 
 use crate::backend::{container, query};
 use crate::commands;
-use crate::streams::{Exec, Forward};
+use crate::said::{self, Said};
+use crate::streams::{Exec, Forward, Task, typed};
 use crate::upgrade::{self, Pipe, WebSocket};
 use crate::world::pod_ready;
 
@@ -31,34 +33,60 @@ const CHANNEL_STREAMS: [&str; 1] = ["v4.channel.k8s.io"];
 const TUNNELLED: [&str; 1] = ["SPDY/3.1+portforward.k8s.io"];
 const FORWARDED: [&str; 1] = ["portforward.k8s.io"];
 
-/// Answers a request for a command, or to attach to a container: that one copies what it is told.
+/// Answers a request for a command, or to attach to a container.
 pub(crate) fn answer(
     info: &RequestInfo,
-    pod: Value,
+    subject: Subject,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
-    runs(info, &pod)?;
+    runs(info, &subject.object)?;
     let query = query(&request);
-    container(&pod, query.get("container").unwrap_or_default())?;
+    let container = container(&subject.object, query.get("container").unwrap_or_default())?.clone();
     let agreed = upgrade::agree(request.headers(), &CHANNELS, &CHANNEL_STREAMS)?;
-    let command: Vec<String> = match info.subresource.as_str() {
-        "exec" => query.all("command").map(ToOwned::to_owned).collect(),
-        _ => vec!["cat".to_owned()],
+    let terminal = query.is_on("tty");
+    // A terminal has one output.
+    let wanted: Vec<&'static str> = ["stdin", "stdout", "stderr"]
+        .into_iter()
+        .filter(|name| query.is_on(name) && !(*name == "stderr" && terminal))
+        .collect();
+    let (task, said) = if info.subresource == "exec" {
+        let command: Vec<String> = query.all("command").map(ToOwned::to_owned).collect();
+        let task = task(&subject.object, &command);
+        (task, stream::pending().boxed())
+    } else {
+        let printed = said::printed(&subject.object, &container);
+        let copies = printed.is_none() && container["stdin"] == true;
+        let speaks = printed.is_none() && !copies;
+        let task = Task::Runs {
+            notice: said::notice(&subject.object, &container) + "\n",
+            printed: printed.unwrap_or_default(),
+            copies,
+        };
+        (task, said::later(subject, &container, speaks))
     };
+    let task = if terminal { task.on_terminal() } else { task };
     upgrade::switch(&mut request, agreed, move |pipe| async move {
         match pipe {
-            Pipe::WebSocket(socket) => Ok(converse(*socket, &pod, &command).await?),
+            Pipe::WebSocket(socket) => Ok(converse(*socket, &task, terminal, &wanted, said).await?),
             Pipe::Raw(_) => {
-                let mut wanted = vec!["error"];
-                let streams = ["stdin", "stdout", "stderr"].into_iter();
-                // A terminal has one output.
-                wanted.extend(
-                    streams.filter(|name| query.is_on(name) && !(*name == "stderr" && query.is_on("tty"))),
-                );
-                upgrade::serve(pipe, Exec::new(pod, command, wanted)).await
+                let wanted = [&["error"], &wanted[..]].concat();
+                upgrade::serve(pipe, Exec::new(task, terminal, wanted), said).await
             }
         }
     })
+}
+
+/// What a command comes to.
+pub(crate) fn task(pod: &Value, command: &[String]) -> Task {
+    if commands::reads_input(command) {
+        Task::Runs {
+            notice: String::new(),
+            printed: String::new(),
+            copies: true,
+        }
+    } else {
+        Task::Ran(commands::run(pod, command))
+    }
 }
 
 /// Answers a request to forward ports.
@@ -71,7 +99,7 @@ pub(crate) fn forward(
     ForwardOptions::of_query(&query(&request))?;
     let agreed = upgrade::agree(request.headers(), &TUNNELLED, &FORWARDED)?;
     upgrade::switch(&mut request, agreed, move |pipe| {
-        upgrade::serve(pipe, Forward::new(pod))
+        upgrade::serve(pipe, Forward::new(pod), stream::pending())
     })
 }
 
@@ -85,41 +113,73 @@ fn runs(info: &RequestInfo, pod: &Value) -> Result<(), ApiError> {
     )))
 }
 
-async fn converse(mut socket: WebSocket, pod: &Value, command: &[String]) -> Result<(), Error> {
-    let code = if commands::reads_input(command) {
-        echo_input(&mut socket).await?;
-        0
+async fn converse(
+    mut socket: WebSocket,
+    task: &Task,
+    terminal: bool,
+    wanted: &[&str],
+    said: BoxStream<'static, Said>,
+) -> Result<(), Error> {
+    let errors = if wanted.contains(&"stderr") {
+        STDERR
     } else {
-        let output = commands::run(pod, command);
-        for (channel, bytes) in [(STDOUT, &output.stdout), (STDERR, &output.stderr)] {
-            if !bytes.is_empty() {
-                socket.send(frame(channel, bytes.as_bytes())).await?;
-            }
-        }
-        output.code
+        STDOUT
     };
+    let (parts, code) = match task {
+        Task::Ran(output) => ([(STDOUT, &output.stdout), (STDERR, &output.stderr)], output.code),
+        Task::Runs { notice, printed, .. } => ([(errors, notice), (STDOUT, printed)], 0),
+    };
+    for (channel, text) in parts {
+        if !text.is_empty() {
+            socket.send(frame(channel, text.as_bytes())).await?;
+        }
+    }
+    if let Task::Runs { copies, .. } = task {
+        go_on(&mut socket, *copies, terminal, said).await?;
+    }
     socket
         .send(frame(STATUS, outcome(code).to_string().as_bytes()))
         .await?;
     upgrade::close(&mut socket).await
 }
 
-async fn echo_input(socket: &mut WebSocket) -> Result<(), Error> {
-    while let Some(message) = socket.next().await {
-        match message? {
-            Message::Binary(bytes) if bytes.first() == Some(&STDIN) => {
-                socket.send(frame(STDOUT, &bytes[1..])).await?;
+/// Passes on what is typed and said, until either ends or the client leaves.
+async fn go_on(
+    socket: &mut WebSocket,
+    copies: bool,
+    terminal: bool,
+    mut said: BoxStream<'static, Said>,
+) -> Result<(), Error> {
+    loop {
+        let message = tokio::select! {
+            said = said.next() => match said {
+                Some(Said::Line(line)) => {
+                    socket.send(frame(STDOUT, line.as_bytes())).await?;
+                    continue;
+                }
+                Some(Said::Over) | None => return Ok(()),
+            },
+            message = socket.next() => message.transpose()?,
+        };
+        match message {
+            Some(Message::Binary(bytes)) if copies && bytes.first() == Some(&STDIN) => {
+                let (line, ends) = typed(&bytes[1..], terminal);
+                socket.send(frame(STDOUT, &line)).await?;
+                if ends {
+                    return Ok(());
+                }
             }
-            Message::Binary(bytes) if bytes.first() == Some(&CLOSE) => break,
-            Message::Close(_) => break,
-            Message::Binary(_)
-            | Message::Text(_)
-            | Message::Ping(_)
-            | Message::Pong(_)
-            | Message::Frame(_) => {}
+            Some(Message::Binary(bytes)) if copies && bytes.first() == Some(&CLOSE) => return Ok(()),
+            None | Some(Message::Close(_)) => return Ok(()),
+            Some(
+                Message::Binary(_)
+                | Message::Text(_)
+                | Message::Ping(_)
+                | Message::Pong(_)
+                | Message::Frame(_),
+            ) => {}
         }
     }
-    Ok(())
 }
 
 fn frame(channel: u8, bytes: &[u8]) -> Message {

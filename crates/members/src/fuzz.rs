@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::exec::task;
 use crate::spdy::Session;
 use crate::streams::{Exec, Forward, Streams};
 
@@ -10,10 +11,14 @@ use crate::streams::{Exec, Forward, Streams};
 pub fn fuzz_spdy(bytes: &[u8]) {
     let pod = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}});
-    let wanted = vec!["error", "stdin", "stdout"];
-    let streams: [Box<dyn Streams>; 2] = [
+    let command = |terminal| {
+        let wanted = vec!["error", "stdin", "stdout"];
+        Exec::new(task(&pod, &["cat".to_owned()]), terminal, wanted)
+    };
+    let streams: [Box<dyn Streams>; 3] = [
         Box::new(Forward::new(pod.clone())),
-        Box::new(Exec::new(pod, vec!["cat".to_owned()], wanted)),
+        Box::new(command(false)),
+        Box::new(command(true)),
     ];
     for mut streams in streams {
         let mut session = Session::new();

@@ -9,7 +9,7 @@ use crate::world::{
     JOBS, PODS, World, condition, controlled_by, deleting, name, namespace, number, pod_active, text,
 };
 
-pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, now: &str, random: u64, actions: &mut Vec<Action>) {
     for job in world
         .jobs
         .iter()
@@ -45,7 +45,7 @@ pub(crate) fn plan(world: &World, now: &str, actions: &mut Vec<Action>) {
                 .min(parallelism)
                 .saturating_sub(active);
             let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
-            for pod_name in owned::fresh_names(job, &taken, missing) {
+            for pod_name in owned::fresh_names(job, random, &taken, missing) {
                 actions.push(Action::Create {
                     resource: &PODS,
                     namespace: Some(namespace(job).to_owned()),

@@ -60,9 +60,14 @@ fn next_status(pod: &Value, clockwork: &mut Clockwork) -> Option<Value> {
             let exit_after = behaviour.exit_after.filter(|_| pod_ready(pod))?;
             let started = condition(pod, "Ready").and_then(|ready| time(ready, "/lastTransitionTime"))?;
             let due = started.checked_add(span(exit_after)).ok()?;
-            clockwork
-                .is_due(due)
-                .then(|| ended(pod, behaviour.exit_code, clockwork.now))
+            if !clockwork.is_due(due) {
+                return None;
+            }
+            Some(if behaviour.restarts {
+                backing_off(pod, behaviour.exit_code, clockwork.now)
+            } else {
+                ended(pod, behaviour.exit_code, clockwork.now)
+            })
         }
         _ => {
             let Some(bound) = time(pod, "/status/startTime") else {
@@ -152,20 +157,32 @@ fn waiting(pod: &Value, reason: &str, now: Timestamp) -> Option<Value> {
 }
 
 fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
-    let (phase, reason) = if exit_code == 0 {
-        ("Succeeded", "Completed")
-    } else {
-        ("Failed", "Error")
-    };
-    let started = text(pod, "/status/containerStatuses/0/state/running/startedAt");
     json!({
-        "phase": phase,
+        "phase": if exit_code == 0 { "Succeeded" } else { "Failed" },
         "conditions": conditions(false, "PodCompleted", now),
         "containerStatuses": container_statuses(pod, |_| json!({
             "ready": false, "started": false, "restartCount": 0,
-            "state": {"terminated": {
-                "exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": seconds(now),
-            }},
+            "state": {"terminated": terminated(pod, exit_code, now)},
         })),
+    })
+}
+
+/// A pod whose containers ended and would be started anew: they wait for that, and nothing more happens.
+fn backing_off(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
+    json!({
+        "phase": "Running",
+        "conditions": conditions(false, "ContainersNotReady", now),
+        "containerStatuses": container_statuses(pod, |_| json!({
+            "ready": false, "started": false, "restartCount": 1,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": terminated(pod, exit_code, now)},
+        })),
+    })
+}
+
+fn terminated(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
+    json!({
+        "exitCode": exit_code, "reason": if exit_code == 0 { "Completed" } else { "Error" },
+        "startedAt": text(pod, "/status/containerStatuses/0/state/running/startedAt"), "finishedAt": seconds(now),
     })
 }

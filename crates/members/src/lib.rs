@@ -2,13 +2,14 @@
 //! says. They state plainly that they are simulated: each node's version and operating system say so.
 //!
 //! Every controller is a pure function from a [`world::World`] to [`action::Action`]s; [`run`] is the shell that
-//! watches, plans and carries out. Object names are derived from their owner, so that planning on a stale snapshot
-//! asks for what is there already instead of for one too many. There is no container runtime, no network and no
+//! watches, plans and carries out. The names of new pods are made of a random number that is kept while a write may
+//! have happened unseen, so that planning anew asks for what is there already instead of for one too many. There is no container runtime, no network and no
 //! storage behind any of it.
 
 pub mod action;
 mod backend;
 pub mod behaviour;
+mod budgets;
 mod commands;
 mod daemonsets;
 mod deployments;
@@ -21,6 +22,7 @@ mod nodes;
 mod owned;
 mod plan;
 mod replicasets;
+mod said;
 mod scheduling;
 mod shell;
 mod spdy;

@@ -51,14 +51,15 @@ pub(crate) fn suffix(mut hash: u64, length: usize) -> String {
     out
 }
 
-/// The first `count` names of the form `<owner>-<5 characters>` that are not among `taken`.
-pub(crate) fn fresh_names(owner: &Value, taken: &[&str], count: usize) -> Vec<String> {
+/// The first `count` names of the form `<owner>-<5 characters>` that a random number makes and that are not among
+/// `taken`.
+pub(crate) fn fresh_names(owner: &Value, random: u64, taken: &[&str], count: usize) -> Vec<String> {
     (0_u64..)
         .map(|index| {
             format!(
                 "{}-{}",
                 name(owner),
-                suffix(hash(&json!(uid(owner)), &index.to_string()), 5)
+                suffix(hash(&json!(uid(owner)), &format!("{random} {index}")), 5)
             )
         })
         .filter(|candidate| !taken.contains(&candidate.as_str()))
@@ -71,11 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_stable_and_skip_taken_ones() {
+    fn names_follow_the_number_and_skip_taken_ones() {
         let owner = json!({"metadata": {"name": "web", "uid": "u1"}});
-        let first = fresh_names(&owner, &[], 3);
-        assert_eq!(fresh_names(&owner, &[], 3), first);
-        assert_eq!(fresh_names(&owner, &[first[0].as_str()], 2), first[1..]);
+        let first = fresh_names(&owner, 1, &[], 3);
+        assert_eq!(fresh_names(&owner, 1, &[], 3), first);
+        assert_eq!(fresh_names(&owner, 1, &[first[0].as_str()], 2), first[1..]);
+        let others = fresh_names(&owner, 2, &[], 3);
+        assert!(others.iter().all(|name| !first.contains(name)), "{others:?}");
         assert!(first.iter().all(|name| name.len() == "web-".len() + 5));
     }
 }

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use crate::action::Action;
 use crate::world::World;
-use crate::{NodeSpec, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets};
+use crate::{
+    NodeSpec, budgets, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets,
+};
 
 /// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,18 +36,22 @@ impl Clockwork {
 }
 
 /// What every controller of a simulated cluster wants done now.
-pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp) -> Plan {
+///
+/// New names are made of `random`. The same world with the same number asks for the same names, so that what a write
+/// did whose answer was lost is not done once more.
+pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp, random: u64) -> Plan {
     let mut actions = Vec::new();
     let text = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
     let mut clockwork = Clockwork { now, wake_at: None };
     nodes::plan(specs, world, &text, &mut actions);
     deployments::plan(world, &text, &mut actions);
-    replicasets::plan(world, &mut actions);
+    replicasets::plan(world, random, &mut actions);
     statefulsets::plan(world, &mut actions);
-    daemonsets::plan(world, &mut actions);
-    jobs::plan(world, &text, &mut actions);
+    daemonsets::plan(world, random, &mut actions);
+    jobs::plan(world, &text, random, &mut actions);
     scheduling::plan(world, &mut actions);
     kubelet::plan(world, &mut clockwork, &mut actions);
+    budgets::plan(world, &mut clockwork, &mut actions);
     Plan {
         actions,
         wake_at: clockwork.wake_at,

@@ -11,7 +11,7 @@ use crate::world::{
     uid,
 };
 
-pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
     for set in world.replica_sets.iter().filter(|set| !deleting(set)) {
         let pods: Vec<&Arc<Value>> = world.pods.iter().filter(|pod| controlled_by(pod, set)).collect();
         let active: Vec<&Value> = pods
@@ -21,7 +21,7 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
             .collect();
         let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(0);
         let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
-        for pod_name in owned::fresh_names(set, &taken, wanted.saturating_sub(active.len())) {
+        for pod_name in owned::fresh_names(set, random, &taken, wanted.saturating_sub(active.len())) {
             actions.push(Action::Create {
                 resource: &PODS,
                 namespace: Some(namespace(set).to_owned()),

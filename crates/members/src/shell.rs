@@ -14,7 +14,9 @@ use serde_json::json;
 use crate::NodeSpec;
 use crate::action::Action;
 use crate::plan::plan;
-use crate::world::{DAEMON_SETS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS, World};
+use crate::world::{
+    DAEMON_SETS, DEPLOYMENTS, DISRUPTION_BUDGETS, JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS, World,
+};
 
 /// How many writes are under way at once.
 const CONCURRENT_WRITES: usize = 16;
@@ -42,7 +44,7 @@ struct Caches(BTreeMap<&'static str, Cache>);
 
 impl Caches {
     fn start(client: &Client) -> Self {
-        let kinds: [&'static ApiResource; 7] = [
+        let kinds: [&'static ApiResource; 8] = [
             &NODES,
             &PODS,
             &DEPLOYMENTS,
@@ -50,6 +52,7 @@ impl Caches {
             &STATEFUL_SETS,
             &DAEMON_SETS,
             &JOBS,
+            &DISRUPTION_BUDGETS,
         ];
         let start = |resource: &'static ApiResource| {
             (
@@ -70,6 +73,7 @@ impl Caches {
             stateful_sets: of(&STATEFUL_SETS),
             daemon_sets: of(&DAEMON_SETS),
             jobs: of(&JOBS),
+            budgets: of(&DISRUPTION_BUDGETS),
         }
     }
 
@@ -98,9 +102,13 @@ pub async fn run(config: Config, client: Client, env: Env, shutdown: Cancellatio
         _ = join_all(caches.0.values().map(Cache::ready)) => {}
     }
     let mut changes: Vec<Changes> = caches.0.values().map(Cache::subscribe).collect();
+    let mut random = env.random_u64();
     loop {
-        let plan = plan(&config.nodes, &caches.world(), env.now());
+        let plan = plan(&config.nodes, &caches.world(), env.now(), random);
         let failed = apply_all(&client, &caches, plan.actions).await;
+        if !failed {
+            random = env.random_u64();
+        }
         let until_due = plan.wake_at.map_or(IDLE, |due| {
             Duration::try_from(due.duration_since(env.now())).unwrap_or(Duration::from_millis(1))
         });

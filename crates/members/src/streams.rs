@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::commands;
+use crate::commands::Output;
 use crate::exec::outcome;
+use crate::said::Said;
 use crate::spdy::{Event, Session, StreamHeaders};
 use crate::world::{name, namespace};
 
@@ -16,8 +17,70 @@ const MAX_STREAMS: usize = 256;
 pub(crate) trait Streams: Send {
     fn handle(&mut self, event: Event, session: &mut Session);
 
+    /// Passes on what is said without being asked.
+    fn tell(&mut self, said: Said, session: &mut Session);
+
     /// Whether everything is said.
     fn is_done(&self) -> bool;
+}
+
+/// What a client talks to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// A command that has run.
+    Ran(Output),
+    /// What goes on: it says this first, and copies its input to its output if it reads any.
+    Runs {
+        /// That it is simulated; empty for a command.
+        notice: String,
+        /// What it has printed.
+        printed: String,
+        /// Whether it copies.
+        copies: bool,
+    },
+}
+
+impl Task {
+    /// The same on a terminal, which has one output, and a cursor to take back to the beginning of a line.
+    pub(crate) fn on_terminal(self) -> Self {
+        let lines = |text: String| text.replace('\n', "\r\n");
+        match self {
+            Self::Ran(output) => Self::Ran(Output {
+                stdout: lines(output.stdout + &output.stderr),
+                stderr: String::new(),
+                code: output.code,
+            }),
+            Self::Runs {
+                notice,
+                printed,
+                copies,
+            } => Self::Runs {
+                notice: lines(notice),
+                printed: lines(printed),
+                copies,
+            },
+        }
+    }
+}
+
+/// What a terminal's input looks like in its output, and whether it ends there (Ctrl-C and Ctrl-D).
+pub(crate) fn typed(bytes: &[u8], terminal: bool) -> (Vec<u8>, bool) {
+    if !terminal {
+        return (bytes.to_vec(), false);
+    }
+    let end = bytes.iter().position(|byte| matches!(byte, 3 | 4));
+    let line: Vec<u8> = bytes[..end.unwrap_or(bytes.len())]
+        .iter()
+        .flat_map(|byte| {
+            if *byte == b'\r' {
+                &b"\r\n"[..]
+            } else {
+                std::slice::from_ref(byte)
+            }
+        })
+        .copied()
+        .collect();
+    (line, end.is_some())
 }
 
 /// Forwarded connections (`portforward.k8s.io`): two streams each, for bytes and for errors, with one request id.
@@ -168,21 +231,24 @@ impl Streams for Forward {
         }
     }
 
+    fn tell(&mut self, _: Said, _: &mut Session) {}
+
     fn is_done(&self) -> bool {
         self.done
     }
 }
 
-/// A command (`v4.channel.k8s.io`): a stream each for its input, its outputs and how it ended.
+/// A command, or a container that a client attaches to (`v4.channel.k8s.io`): a stream each for its input, its outputs and how it ended.
 pub(crate) struct Exec {
-    pod: Value,
-    command: Vec<String>,
+    task: Task,
+    terminal: bool,
     /// The streams that the client said it would open.
     wanted: Vec<&'static str>,
     open: BTreeMap<String, u32>,
     /// Input that came before all streams were open.
     early: Vec<u8>,
     input_ended: bool,
+    over: bool,
     state: State,
 }
 
@@ -190,22 +256,23 @@ pub(crate) struct Exec {
 enum State {
     /// Until all streams are open.
     Opening,
-    /// Copies input to output until the input ends.
-    Copying,
+    /// Goes on until it ends, or the input that it copies.
+    Running,
     /// Everything is said.
     Done,
 }
 
 impl Exec {
     /// `wanted` are the names of the streams that the client opens.
-    pub(crate) fn new(pod: Value, command: Vec<String>, wanted: Vec<&'static str>) -> Self {
+    pub(crate) fn new(task: Task, terminal: bool, wanted: Vec<&'static str>) -> Self {
         Self {
-            pod,
-            command,
+            task,
+            terminal,
             wanted,
             open: BTreeMap::new(),
             early: Vec::new(),
             input_ended: false,
+            over: false,
             state: State::Opening,
         }
     }
@@ -214,32 +281,61 @@ impl Exec {
         if self.state != State::Opening || !self.wanted.iter().all(|name| self.open.contains_key(*name)) {
             return;
         }
-        if commands::reads_input(&self.command) {
-            self.state = State::Copying;
-            self.input_ended |= !self.open.contains_key("stdin");
-            let early = std::mem::take(&mut self.early);
-            return self.copy(&early, session);
-        }
-        let output = commands::run(&self.pod, &self.command);
-        for (name, text) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
-            if let Some(stream) = self.open.get(name) {
-                session.send(*stream, text.as_bytes());
+        match &self.task {
+            Task::Ran(output) => {
+                self.print("stdout", output.stdout.as_bytes(), session);
+                self.print("stderr", output.stderr.as_bytes(), session);
+                let code = output.code;
+                self.end(code, session);
+            }
+            Task::Runs {
+                notice,
+                printed,
+                copies,
+            } => {
+                let place = if self.open.contains_key("stderr") {
+                    "stderr"
+                } else {
+                    "stdout"
+                };
+                self.print(place, notice.as_bytes(), session);
+                self.print("stdout", printed.as_bytes(), session);
+                self.input_ended |= *copies && !self.open.contains_key("stdin");
+                self.state = State::Running;
+                let early = std::mem::take(&mut self.early);
+                self.copy(&early, session);
+                if self.over {
+                    self.end(0, session);
+                }
             }
         }
-        self.end(output.code, session);
+    }
+
+    fn print(&self, name: &str, bytes: &[u8], session: &mut Session) {
+        if let Some(stream) = self.open.get(name).filter(|_| !bytes.is_empty()) {
+            session.send(*stream, bytes);
+        }
+    }
+
+    fn copies(&self) -> bool {
+        matches!(self.task, Task::Runs { copies: true, .. })
     }
 
     fn copy(&mut self, bytes: &[u8], session: &mut Session) {
-        if let Some(stdout) = self.open.get("stdout") {
-            session.send(*stdout, bytes);
+        if !self.copies() {
+            return;
         }
-        if self.input_ended {
+        let (line, ends) = typed(bytes, self.terminal);
+        self.print("stdout", &line, session);
+        if ends || self.input_ended {
             self.end(0, session);
         }
     }
 
     fn end(&mut self, code: i32, session: &mut Session) {
-        self.state = State::Done;
+        if std::mem::replace(&mut self.state, State::Done) == State::Done {
+            return;
+        }
         if let Some(status) = self.open.get("error") {
             session.send(*status, outcome(code).to_string().as_bytes());
         }
@@ -265,17 +361,26 @@ impl Streams for Exec {
             Event::Data { stream, bytes } if is_input(&self.open, stream) => match self.state {
                 // Kept within bounds: more than that before the other streams are open is no honest client's.
                 State::Opening if self.early.len() < 1 << 20 => self.early.extend(bytes),
-                State::Copying => self.copy(&bytes, session),
+                State::Running => self.copy(&bytes, session),
                 State::Opening | State::Done => {}
             },
             Event::Finished { stream } if is_input(&self.open, stream) => {
                 self.input_ended = true;
-                if self.state == State::Copying {
+                if self.state == State::Running && self.copies() {
                     self.end(0, session);
                 }
             }
             Event::Data { .. } | Event::Finished { .. } | Event::Reset { .. } => {}
             Event::GoneAway => self.state = State::Done,
+        }
+    }
+
+    fn tell(&mut self, said: Said, session: &mut Session) {
+        match (&self.state, said) {
+            (State::Running, Said::Line(line)) => self.print("stdout", line.as_bytes(), session),
+            (State::Running, Said::Over) => self.end(0, session),
+            (State::Opening, Said::Over) => self.over = true,
+            (State::Opening | State::Done, _) => {}
         }
     }
 
@@ -289,6 +394,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::exec::task;
     use crate::spdy::tests::Peer;
 
     /// A client, a session and what answers in it.
@@ -323,6 +429,12 @@ mod tests {
                 other @ (Event::Opened { .. } | Event::GoneAway) => panic!("{other:?}"),
             })
             .collect()
+        }
+
+        /// What the client sees once something is said by itself.
+        fn tell(&mut self, said: Said) -> Vec<String> {
+            self.streams.tell(said, &mut self.session);
+            self.exchange(|_| Vec::new())
         }
 
         fn open(&mut self, stream: u32, headers: &[(&str, &str)]) -> Vec<String> {
@@ -387,8 +499,8 @@ mod tests {
     }
 
     fn exec(command: &[&str], wanted: &[&'static str]) -> Pair<Exec> {
-        let command = command.iter().map(|word| (*word).to_owned()).collect();
-        Pair::new(Exec::new(pod(), command, wanted.to_vec()))
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        Pair::new(Exec::new(task(&pod(), &command), false, wanted.to_vec()))
     }
 
     #[test]
@@ -421,5 +533,67 @@ mod tests {
         let mut without_input = exec(&["cat"], &["error"]);
         let end = without_input.open(1, &[("streamtype", "error")]);
         assert!(end[0].contains("\"Success\""), "{end:?}");
+    }
+
+    fn attached(printed: &str, copies: bool, terminal: bool, wanted: &[&'static str]) -> Pair<Exec> {
+        let task = Task::Runs {
+            notice: "simulated\n".to_owned(),
+            printed: printed.to_owned(),
+            copies,
+        };
+        let mut pair = Pair::new(Exec::new(task, terminal, wanted.to_vec()));
+        for (stream, name) in [1, 3, 5, 7].into_iter().zip(&wanted[..wanted.len() - 1]) {
+            assert!(pair.open(stream, &[("streamtype", *name)]).is_empty());
+        }
+        pair
+    }
+
+    #[test]
+    fn who_attaches_is_told_what_is_said_until_the_container_ends() {
+        let mut pair = attached("hi\n", false, false, &["error", "stdin", "stdout", "stderr"]);
+        let seen = pair.open(7, &[("streamtype", "stderr")]);
+        assert_eq!(seen, ["7 simulated\n", "5 hi\n"]);
+        assert!(pair.exchange(|peer| peer.send(3, b"unread")).is_empty());
+        assert!(pair.exchange(|peer| peer.finish(3)).is_empty());
+        let seen = pair.tell(Said::Line("more\n".to_owned()));
+        assert_eq!(seen, ["5 more\n"]);
+        let end = pair.tell(Said::Over);
+        assert!(
+            end[0].contains("\"Success\"") && pair.streams.is_done(),
+            "{end:?}"
+        );
+        assert!(pair.tell(Said::Over).is_empty());
+
+        let mut early = attached("hi\n", false, true, &["error", "stdout"]);
+        assert!(early.tell(Said::Over).is_empty());
+        let seen = early.open(3, &[("streamtype", "stdout")]);
+        assert_eq!(seen[..2], ["3 simulated\n", "3 hi\n"]);
+        assert!(early.streams.is_done());
+    }
+
+    #[test]
+    fn a_terminal_ends_lines_and_its_input() {
+        let mut pair = attached("", true, true, &["error", "stdin", "stdout"]);
+        assert_eq!(pair.open(5, &[("streamtype", "stdout")]), ["5 simulated\n"]);
+        assert_eq!(pair.exchange(|peer| peer.send(3, b"ls\r")), ["5 ls\r\n"]);
+        let end = pair.exchange(|peer| peer.send(3, b"x\x04y"));
+        assert_eq!(end[0], "5 x");
+        assert!(pair.streams.is_done(), "{end:?}");
+        let failed = task(&pod(), &["nginx".to_owned()]).on_terminal();
+        let Task::Ran(output) = failed else {
+            panic!("{failed:?}");
+        };
+        assert!(
+            output.stdout.ends_with("exit\r\n") && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        for (bytes, terminal, seen) in [
+            (&b"a\r\x03b"[..], true, (&b"a\r\n"[..], true)),
+            (b"a\r\x04b", false, (b"a\r\x04b", false)),
+            (b"", true, (b"", false)),
+        ] {
+            let (line, ends) = typed(bytes, terminal);
+            assert_eq!((&line[..], ends), seen, "{bytes:?}");
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use apiserver::Body;
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::{SinkExt, Stream, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -18,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
+use crate::said::Said;
 use crate::spdy::{Fault, Session};
 use crate::streams::Streams;
 
@@ -158,16 +160,26 @@ fn switching(request: &HeaderMap, agreed: Agreed) -> Response<Body> {
     response
 }
 
-/// Carries a SPDY session until everything is said or the client leaves.
-pub(crate) async fn serve(mut pipe: Pipe, mut streams: impl Streams) -> Result<(), Broken> {
+/// Carries a SPDY session until everything is said or the client leaves; `said` is what is told without being asked.
+pub(crate) async fn serve(
+    mut pipe: Pipe,
+    mut streams: impl Streams,
+    said: impl Stream<Item = Said> + Send,
+) -> Result<(), Broken> {
     let mut session = Session::new();
+    let mut said = pin!(said);
     while !streams.is_done() {
-        let Some(bytes) = pipe.read().await? else {
-            return Ok(());
-        };
-        session.receive(&bytes);
-        while let Some(event) = session.poll_event()? {
-            streams.handle(event, &mut session);
+        tokio::select! {
+            bytes = pipe.read() => {
+                let Some(bytes) = bytes? else {
+                    return Ok(());
+                };
+                session.receive(&bytes);
+                while let Some(event) = session.poll_event()? {
+                    streams.handle(event, &mut session);
+                }
+            }
+            Some(said) = said.next() => streams.tell(said, &mut session),
         }
         let output = session.take_output();
         if !output.is_empty() {

@@ -20,6 +20,9 @@ pub static STATEFUL_SETS: ApiResource = ApiResource::namespaced("apps", "v1", "s
 pub static DAEMON_SETS: ApiResource = ApiResource::namespaced("apps", "v1", "daemonsets", "DaemonSet");
 /// Jobs.
 pub static JOBS: ApiResource = ApiResource::namespaced("batch", "v1", "jobs", "Job");
+/// Disruption budgets.
+pub static DISRUPTION_BUDGETS: ApiResource =
+    ApiResource::namespaced("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget");
 
 /// One cluster's objects, each list ordered by namespace and name.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +41,8 @@ pub struct World {
     pub daemon_sets: Vec<Arc<Value>>,
     /// Jobs.
     pub jobs: Vec<Arc<Value>>,
+    /// Disruption budgets.
+    pub budgets: Vec<Arc<Value>>,
 }
 
 /// A text field by JSON pointer, empty if it is absent.

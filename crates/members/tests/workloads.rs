@@ -17,6 +17,7 @@ struct Cluster {
     objects: BTreeMap<(String, String, String), Value>,
     now: Timestamp,
     uids: u32,
+    passes: u64,
 }
 
 impl Cluster {
@@ -30,6 +31,7 @@ impl Cluster {
             objects: BTreeMap::new(),
             now,
             uids: 0,
+            passes: 0,
         }
     }
 
@@ -49,6 +51,7 @@ impl Cluster {
             stateful_sets: of("statefulsets"),
             daemon_sets: of("daemonsets"),
             jobs: of("jobs"),
+            budgets: of("poddisruptionbudgets"),
         }
     }
 
@@ -113,7 +116,8 @@ impl Cluster {
     /// Plans and applies until nothing is left now, then jumps to the next due time, until none is near.
     fn settle(&mut self) {
         for _ in 0..400 {
-            let plan = plan(&self.specs, &self.world(), self.now);
+            self.passes += 1;
+            let plan = plan(&self.specs, &self.world(), self.now, self.passes);
             if !plan.actions.is_empty() {
                 plan.actions.into_iter().for_each(|action| self.apply(action));
             } else if let Some(due) = plan.wake_at {
@@ -123,6 +127,23 @@ impl Cluster {
             }
         }
         panic!("planning after applying still asks for something");
+    }
+
+    /// Plans and applies until nothing is left and every pod runs.
+    fn settle_until_running(&mut self) {
+        for _ in 0..400 {
+            self.passes += 1;
+            let plan = plan(&self.specs, &self.world(), self.now, self.passes);
+            let running = |pod: &&Value| pod["status"]["phase"] == "Running";
+            if !plan.actions.is_empty() {
+                plan.actions.into_iter().for_each(|action| self.apply(action));
+            } else if self.pods().iter().all(running) {
+                return;
+            } else if let Some(due) = plan.wake_at {
+                self.now = due;
+            }
+        }
+        panic!("the pods do not run");
     }
 
     fn get(&self, plural: &str, name: &str) -> &Value {
@@ -306,6 +327,73 @@ fn a_daemon_set_has_a_pod_on_each_node() {
 }
 
 #[test]
+fn who_follows_a_deleted_pod_has_a_name_of_its_own_but_in_stateful_sets() {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web", "namespace": "demo"},
+        "spec": {"template": template(json!({"members.tombolo.io/exit-after": "9m"}))},
+    });
+    for (plural, object, keeps) in [
+        ("deployments", workload("Deployment", 2, json!({})), false),
+        ("replicasets", workload("ReplicaSet", 2, json!({})), false),
+        ("daemonsets", workload("DaemonSet", 0, json!({})), false),
+        ("jobs", job, false),
+        ("statefulsets", workload("StatefulSet", 2, json!({})), true),
+    ] {
+        let mut cluster = Cluster::new(1);
+        cluster.create(plural, object);
+        cluster.settle_until_running();
+        let names = |cluster: &Cluster| -> Vec<String> {
+            let pods = cluster.pods().into_iter();
+            pods.map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned())
+                .collect()
+        };
+        let before = names(&cluster);
+        cluster.set(
+            "pods",
+            &before[0],
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
+        cluster.settle_until_running();
+        let after = names(&cluster);
+        assert_eq!(after.len(), before.len(), "{plural}");
+        assert_eq!(
+            after.contains(&before[0]),
+            keeps,
+            "{plural}: {before:?} {after:?}"
+        );
+    }
+}
+
+#[test]
+fn planning_again_with_the_same_number_asks_for_the_same_pods() {
+    for (plural, object) in [
+        ("replicasets", workload("ReplicaSet", 3, json!({}))),
+        ("daemonsets", workload("DaemonSet", 0, json!({}))),
+    ] {
+        let mut cluster = Cluster::new(3);
+        cluster.settle();
+        cluster.create(plural, object);
+        let seen = cluster.world();
+        let mut asked = |world: &World, random: u64| -> Vec<String> {
+            let actions = plan(&cluster.specs, world, cluster.now, random).actions;
+            let mut names = Vec::new();
+            for action in actions {
+                if let Action::Create { object, .. } = &action {
+                    names.push(object["metadata"]["name"].as_str().expect("a name").to_owned());
+                }
+                cluster.apply(action);
+            }
+            names
+        };
+        let first = asked(&seen, 7);
+        assert_eq!(first.len(), 3, "{plural}");
+        // The writes are done, but nothing of them is seen.
+        assert_eq!(asked(&seen, 7), first, "{plural}");
+        assert_eq!(cluster.pods().len(), 3, "{plural}");
+    }
+}
+
+#[test]
 fn a_job_completes_and_a_failing_one_gives_up() {
     let mut cluster = Cluster::new(1);
     let job = |name: &str, annotations: Value| {
@@ -326,6 +414,110 @@ fn a_job_completes_and_a_failing_one_gives_up() {
         (&json!(3), &json!("Complete"))
     );
     assert_eq!(status("bad")["conditions"][1]["type"], "Failed");
+}
+
+#[test]
+fn pods_whose_command_ends_end_or_wait_to_be_started_anew() {
+    for (command, policy, phase, state) in [
+        (&["echo", "hi"][..], "Never", "Succeeded", "terminated"),
+        (&["echo", "hi"], "OnFailure", "Succeeded", "terminated"),
+        (&["echo", "hi"], "Always", "Running", "waiting"),
+        (&["false"], "Never", "Failed", "terminated"),
+        (&["false"], "OnFailure", "Running", "waiting"),
+        (&["sleep", "9"], "Always", "Running", "running"),
+        (&["sleep", "9"], "Never", "Running", "running"),
+    ] {
+        let mut cluster = Cluster::new(1);
+        let containers = json!([{"name": "c", "image": "busybox", "args": command}]);
+        let pod = json!({
+            "metadata": {"name": "x", "namespace": "demo"},
+            "spec": {"containers": containers, "restartPolicy": policy},
+        });
+        cluster.create("pods", pod);
+        cluster.settle();
+        let status = &cluster.get("pods", "x")["status"];
+        let container = &status["containerStatuses"][0];
+        assert_eq!(status["phase"], phase, "{command:?} {policy}");
+        assert!(
+            container["state"][state].is_object(),
+            "{command:?} {policy}: {container}"
+        );
+        let waits = state == "waiting";
+        assert_eq!(
+            container["lastState"]["terminated"].is_object(),
+            waits,
+            "{container}"
+        );
+    }
+    // A workload whose command ends has as many pods as before.
+    let mut cluster = Cluster::new(1);
+    let mut deployment = workload("Deployment", 2, json!({}));
+    deployment["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["true"]);
+    cluster.create("deployments", deployment);
+    cluster.settle();
+    assert_eq!(cluster.pods().len(), 2);
+    let status = &cluster.get("deployments", "web")["status"];
+    assert_eq!(status["availableReplicas"], 0, "{status}");
+}
+
+#[test]
+fn a_budget_says_how_many_pods_may_go() {
+    for (spec, expected, desired, allowed) in [
+        (json!({"minAvailable": 2}), 3, 2, 1),
+        (json!({"minAvailable": 5}), 3, 5, 0),
+        (json!({"minAvailable": "50%"}), 3, 2, 1),
+        (json!({"maxUnavailable": 1}), 3, 2, 1),
+        (json!({"maxUnavailable": "34%"}), 3, 1, 2),
+        (json!({"maxUnavailable": 0}), 3, 3, 0),
+        (json!({"maxUnavailable": 9}), 3, 0, 3),
+    ] {
+        for (plural, kind) in [("deployments", "Deployment"), ("statefulsets", "StatefulSet")] {
+            let mut cluster = Cluster::new(1);
+            let mut budget = json!({"metadata": {"name": "web", "namespace": "demo"}, "spec": spec});
+            budget["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+            cluster.create("poddisruptionbudgets", budget);
+            cluster.create(plural, workload(kind, 3, json!({})));
+            cluster.settle();
+            let status = &cluster.get("poddisruptionbudgets", "web")["status"];
+            let numbers = [
+                "currentHealthy",
+                "expectedPods",
+                "desiredHealthy",
+                "disruptionsAllowed",
+                "observedGeneration",
+            ];
+            let found = numbers.map(|field| status[field].as_i64().unwrap_or(-1));
+            assert_eq!(found, [3, expected, desired, allowed, 1], "{plural} {spec}");
+        }
+    }
+}
+
+#[test]
+fn an_evicted_pod_counts_as_gone_until_it_is_or_stays_for_long() {
+    let mut cluster = Cluster::new(1);
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let budget = json!({
+        "metadata": {"name": "web", "namespace": "demo"}, "spec": {"selector": selector, "minAvailable": 1},
+    });
+    cluster.create("poddisruptionbudgets", budget);
+    cluster.create("statefulsets", workload("StatefulSet", 2, json!({})));
+    cluster.settle();
+    let allowed = |cluster: &Cluster| {
+        cluster.get("poddisruptionbudgets", "web")["status"]["disruptionsAllowed"].clone()
+    };
+    assert_eq!(allowed(&cluster), 1);
+    let evicted = json!({"web-1": cluster.now.to_string(), "gone": cluster.now.to_string()});
+    let status = json!({"status": {"disruptionsAllowed": 0, "disruptedPods": evicted}});
+    cluster.set("poddisruptionbudgets", "web", status);
+    let plan = plan(&cluster.specs, &cluster.world(), cluster.now, 0);
+    assert!(plan.wake_at.is_some());
+    plan.actions.into_iter().for_each(|action| cluster.apply(action));
+    let budget = cluster.get("poddisruptionbudgets", "web");
+    assert!(budget["status"]["disruptedPods"]["web-1"].is_string(), "{budget}");
+    assert!(budget["status"]["disruptedPods"]["gone"].is_null(), "{budget}");
+    assert_eq!(allowed(&cluster), 0);
+    cluster.settle();
+    assert_eq!(allowed(&cluster), 1);
 }
 
 #[test]

@@ -235,10 +235,6 @@ fn pods_of_a_member_are_reached_through_the_hub() {
             .expect_err("it fails"),
         &["exit code 1"],
     );
-    contains(
-        &member.with_input(&format!("attach -i {pod}"), "typed"),
-        &["typed"],
-    );
     contains(&member.run(&format!("logs {pod}")), &["simulated by tombolo"]);
     contains(
         &up.ours(&[
@@ -270,6 +266,7 @@ fn pods_of_a_member_are_reached_through_the_hub() {
     contains(&String::from_utf8_lossy(&output.stdout), &["by SPDY"]);
     forwards(&up, &bench, &pod);
     follows(&up, &bench, &pod);
+    attaches(&member);
 }
 
 /// kubectl in the background, on the member.
@@ -301,6 +298,20 @@ fn forwards(up: &Up, bench: &Bench, pod: &str) {
         stream.read_to_string(&mut page).expect("a page");
         contains(&page, &["200 OK", "port 80: simulated by tombolo"]);
     }
+}
+
+/// What is run for its output prints it, ends, and is gone.
+fn attaches(member: &Kubectl) {
+    for (options, command, input, says) in [
+        ("-i --rm", "echo hi", "", "hi"),
+        ("-i --rm --restart=Never", "echo hi", "", "hi"),
+        ("-i --rm", "cat", "typed", "typed"),
+    ] {
+        let run = format!("run once {options} --image=busybox -- {command}");
+        contains(&member.with_input(&run, input), &[says, "pod \"once\" deleted"]);
+    }
+    contains(&member.run("get pods"), &["web-"]);
+    member.try_run("get pod once").expect_err("it is gone");
 }
 
 fn follows(up: &Up, bench: &Bench, pod: &str) {

@@ -36,7 +36,7 @@ fn options(call: &Call<'_>, body: &Bytes) -> Result<DeleteOptions, ApiError> {
 }
 
 /// What became of an object.
-enum Deleted {
+pub(super) enum Deleted {
     /// It is gone (or would be); this was its last version.
     Gone(Arc<Object>),
     /// It will go once nothing holds it.
@@ -78,7 +78,11 @@ pub(super) async fn collection(call: &mut Call<'_>, body: Bytes) -> Result<Respo
     present::list(call, &page.objects, &meta)
 }
 
-async fn remove(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+pub(super) async fn remove(
+    call: &Call<'_>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
     let served = &call.served;
     if served.group.is_empty() && served.plural == "namespaces" && IMMORTAL.contains(&name) {
         let why = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
@@ -141,7 +145,8 @@ fn may_be_held(stored: &Object, options: &DeleteOptions) -> bool {
     adds_one || memchr::memmem::find(&stored.json, b"\"finalizers\":").is_some()
 }
 
-fn check_preconditions(
+/// 409 if an object is not the one that options mean.
+pub(super) fn check_preconditions(
     call: &Call<'_>,
     name: &str,
     stored: &Object,
@@ -219,25 +224,4 @@ fn mark(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Value {
         }
     }
     marked
-}
-
-/// Evicts a pod: deletes it as the eviction's own options say.
-pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
-    let format = BodyFormat::from_content_type(call.header(header::CONTENT_TYPE))?;
-    let (mut eviction, _) = decode::decode(format, &body)?;
-    let options = eviction.get_mut("deleteOptions").map_or(Value::Null, Value::take);
-    let mut options = DeleteOptions::of_body(&options)?;
-    options.dry_run |= call.options.dry_run;
-    let name = call.info.name.clone();
-    let named = eviction["metadata"]["name"].as_str().unwrap_or_default();
-    if !named.is_empty() && named != name {
-        return Err(ApiError::bad_request(
-            "name in URL does not match name in Eviction object",
-        ));
-    }
-    remove(call, &name, &options).await?;
-    Ok(crate::respond::json(
-        StatusCode::CREATED,
-        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
-    ))
 }

@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod eviction;
 mod list;
 mod metadata;
 mod patch;
@@ -61,6 +62,10 @@ pub(crate) enum Part {
     Finalize,
     /// A signing request's verdict.
     Approval,
+    /// A pod's ephemeral containers.
+    EphemeralContainers,
+    /// What a pod's containers may use.
+    Resize,
 }
 
 /// One request, understood so far.
@@ -302,10 +307,10 @@ pub(crate) async fn dispatch(
         if call.served.subresource(&info.subresource).is_none() {
             return Err(error::no_such_path());
         }
-        let object = subresources::connected(&call).await?;
+        let subject = subresources::connected(&call).await?;
         drop(call);
         let request = Request::from_parts(parts, body);
-        return Box::pin(subresources::connect(server, info, user, object, request)).await;
+        return Box::pin(subresources::connect(server, info, user, subject, request)).await;
     } else {
         check_verb(&call)?;
         let body = if matches!(info.verb.as_str(), "get" | "list" | "watch") {

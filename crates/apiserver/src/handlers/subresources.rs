@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use source::{Key, Resource};
 
 use super::update::Tracked;
-use super::{Call, Part, delete, patch, present, scale, update};
+use super::{Call, Part, eviction, patch, present, scale, update};
 use crate::body::Body;
 use crate::error;
+use crate::group::Subject;
 use crate::object;
 use crate::request_info::RequestInfo;
 use crate::respond;
@@ -29,10 +30,11 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
         "status" => Part::Status,
         "finalize" => Part::Finalize,
         "approval" => Part::Approval,
-        "ephemeralcontainers" | "resize" => Part::Main,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
         "token" => return token(call, body).await,
         "binding" => return bind(call, body).await,
-        "eviction" => return delete::evict(call, body).await,
+        "eviction" => return eviction::evict(call, body).await,
         _ => return Err(error::no_such_path()),
     };
     match verb.as_str() {
@@ -175,21 +177,28 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
 }
 
 /// The object behind a connecting request. A proxy's name may have a scheme before it and a port behind it.
-pub(super) async fn connected(call: &Call<'_>) -> Result<Value, ApiError> {
+pub(super) async fn connected(call: &Call<'_>) -> Result<Subject, ApiError> {
     let name = call.info.name.as_str();
     let name = if call.info.subresource == "proxy" {
         bare_name(name)
     } else {
         name
     };
-    let found = call
-        .server
-        .source()
-        .get(&call.key_of(name))
-        .await
-        .map_err(error::of_source)?;
+    let (source, key, served) = (
+        call.server.source().clone(),
+        call.key_of(name),
+        call.served.clone(),
+    );
+    let found = source.get(&key).await.map_err(error::of_source)?;
     let stored = found.ok_or_else(|| call.not_found(name))?;
-    object::parse(&call.served, &stored.json)
+    let object = object::parse(&served, &stored.json)?;
+    Ok(Subject::new(object, move || {
+        let (source, key, served) = (source.clone(), key.clone(), served.clone());
+        Box::pin(async move {
+            let stored = source.get(&key).await.ok()??;
+            object::parse(&served, &stored.json).ok()
+        })
+    }))
 }
 
 /// `name` of `name`, `name:port`, `scheme:name:port` and `scheme:name:`.
@@ -207,7 +216,7 @@ pub(super) async fn connect(
     server: &Arc<ApiServer>,
     info: &RequestInfo,
     user: &UserInfo,
-    object: Value,
+    subject: Subject,
     request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
     let Some(pods) = &server.config.pods else {
@@ -221,7 +230,7 @@ pub(super) async fn connect(
         error.code = 501;
         return Err(error);
     };
-    Ok(pods.connect(info.clone(), user.clone(), object, request).await)
+    Ok(pods.connect(info.clone(), user.clone(), subject, request).await)
 }
 
 #[cfg(test)]

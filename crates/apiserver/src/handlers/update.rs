@@ -15,7 +15,7 @@ use super::{Call, Part, STRICT, metadata, unknowns};
 use crate::body::Body;
 use crate::problems::Problems;
 use crate::registry::{SchemaRef, Served};
-use crate::strategy::Generation;
+use crate::strategy::{Generation, pod_parts};
 use crate::{error, object};
 
 /// How often a change is made anew on the newest version.
@@ -265,10 +265,21 @@ fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
             }
             *new = next;
         }
+        Part::EphemeralContainers | Part::Resize => {
+            let managers = new["metadata"].get("managedFields").cloned();
+            *new = if part == Part::Resize {
+                pod_parts::with_resources(new, old)
+            } else {
+                pod_parts::with_ephemeral(new, old)
+            };
+            set_or_remove(&mut new["metadata"], "managedFields", managers);
+        }
     }
     metadata::keep_system_fields(new, old);
     if part == Part::Main {
         (served.strategy.update)(new, old);
+    }
+    if matches!(part, Part::Main | Part::EphemeralContainers | Part::Resize) {
         let changed = match served.strategy.generation {
             Generation::None => false,
             Generation::Spec => new.get("spec") != old.get("spec"),
@@ -334,9 +345,14 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
         };
         problems.extend(refused(served, causes));
     }
-    if part == Part::Main {
-        (served.strategy.validate)(new, &mut problems);
-        (served.strategy.validate_update)(new, old, &mut problems);
+    match part {
+        Part::Main => {
+            (served.strategy.validate)(new, &mut problems);
+            (served.strategy.validate_update)(new, old, &mut problems);
+        }
+        Part::EphemeralContainers => pod_parts::validate_ephemeral(new, old, &mut problems),
+        Part::Resize => pod_parts::validate_resize(new, old, &mut problems),
+        Part::Status | Part::Finalize | Part::Approval => {}
     }
     verdict(served, new, problems)
 }
@@ -414,7 +430,7 @@ pub(super) fn reset_fields(served: &Served, part: Part) -> &'static FieldSet {
         Part::Main => &NONE,
         Part::Status if served.custom.is_some() => &ALL_BUT_STATUS,
         Part::Status => &SPEC_AND_LABELS,
-        Part::Finalize => &STATUS,
+        Part::Finalize | Part::EphemeralContainers | Part::Resize => &STATUS,
         Part::Approval => &SPEC,
     }
 }

@@ -10,6 +10,7 @@ mod events;
 mod identity;
 mod kubernetes;
 mod pod;
+pub(crate) mod pod_parts;
 mod schedule;
 mod service;
 mod workload;

@@ -63,7 +63,7 @@ pub(super) fn field_list<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut
 }
 
 /// What a pod's requests and limits make of it when its node runs out of something.
-fn quality(spec: &Value) -> &'static str {
+pub(super) fn quality(spec: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
         .iter()
         .flat_map(|field| spec[*field].as_array().into_iter().flatten())
@@ -237,27 +237,11 @@ pub(super) fn validate_spec(spec: &Value, path: &str, problems: &mut Problems) {
     for field in ["containers", "initContainers"] {
         for (index, container) in spec[field].as_array().into_iter().flatten().enumerate() {
             let path = format!("{path}.{field}[{index}]");
-            match container["name"].as_str() {
-                None | Some("") => problems.required(format!("{path}.name"), ""),
-                Some(name) => {
-                    for problem in names::dns1123_label_problems(name) {
-                        problems.invalid(format!("{path}.name"), &container["name"], problem);
-                    }
-                }
-            }
             if seen.contains(&&container["name"]) {
                 problems.duplicate(format!("{path}.name"), &container["name"]);
             }
             seen.push(&container["name"]);
-            if container["image"].as_str().unwrap_or_default().is_empty() {
-                problems.required(format!("{path}.image"), "");
-            }
-            one_of(
-                &container["imagePullPolicy"],
-                &format!("{path}.imagePullPolicy"),
-                &["Always", "IfNotPresent", "Never"],
-                problems,
-            );
+            validate_container(container, &path, problems);
             ports(container, &path, problems);
         }
     }
@@ -274,6 +258,27 @@ pub(super) fn validate_spec(spec: &Value, path: &str, problems: &mut Problems) {
         problems,
     );
     volumes(spec, path, problems);
+}
+
+/// Refuses a container without a good name or an image.
+pub(super) fn validate_container(container: &Value, path: &str, problems: &mut Problems) {
+    match container["name"].as_str() {
+        None | Some("") => problems.required(format!("{path}.name"), ""),
+        Some(name) => {
+            for problem in names::dns1123_label_problems(name) {
+                problems.invalid(format!("{path}.name"), &container["name"], problem);
+            }
+        }
+    }
+    if container["image"].as_str().unwrap_or_default().is_empty() {
+        problems.required(format!("{path}.image"), "");
+    }
+    one_of(
+        &container["imagePullPolicy"],
+        &format!("{path}.imagePullPolicy"),
+        &["Always", "IfNotPresent", "Never"],
+        problems,
+    );
 }
 
 fn ports(container: &Value, path: &str, problems: &mut Problems) {
@@ -349,7 +354,6 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
             for container in items_mut(&mut spec, &[field]) {
                 if let Some(container) = container.as_object_mut() {
                     container.remove("image");
-                    container.remove("resources");
                     container.remove("imagePullPolicy");
                 }
             }
@@ -360,7 +364,6 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
                 "tolerations",
                 "terminationGracePeriodSeconds",
                 "schedulingGates",
-                "ephemeralContainers",
             ] {
                 spec.remove(field);
             }

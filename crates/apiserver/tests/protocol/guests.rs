@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::{ApiServer, Body, Caller, Config, GroupHandler, PodBackend, RequestInfo, UserInfo};
+use apiserver::{ApiServer, Body, Caller, Config, GroupHandler, PodBackend, RequestInfo, Subject, UserInfo};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -66,10 +66,10 @@ impl PodBackend for Logs {
         &self,
         info: RequestInfo,
         _: UserInfo,
-        object: Value,
+        subject: Subject,
         _: Request<Body>,
     ) -> BoxFuture<'_, Response<Body>> {
-        let text = format!("{} of {}", info.subresource, object["metadata"]["name"]);
+        let text = format!("{} of {}", info.subresource, subject.object["metadata"]["name"]);
         async move { Response::new(Body::from(text)) }.boxed()
     }
 }

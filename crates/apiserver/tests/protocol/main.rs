@@ -8,4 +8,5 @@ mod guests;
 mod harness;
 mod objects;
 mod options;
+mod pods;
 mod watches;
