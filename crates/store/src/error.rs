@@ -16,6 +16,11 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
+    /// A new incarnation was asked for, of nothing.
+    #[error(
+        "there is no object store in the directory to begin a new incarnation of: if it should hold a backup, that was not finished, make it again"
+    )]
+    Missing,
     /// A newer program wrote the file.
     #[error(
         "\"{file}\" has format {found}, this program reads format {known}: use the newer program that wrote it"

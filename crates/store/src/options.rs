@@ -26,7 +26,7 @@ pub struct Options {
     /// How many writes wait for the writer before callers wait for room in the queue. Default 4,096, at least 1.
     pub queue: usize,
     /// Begin a new incarnation, as after a backup was restored: the revision jumps by 2^32, everything before is
-    /// expired. Default false.
+    /// expired. There must be a store (or a whole backup of one). Default false.
     pub new_incarnation: bool,
 }
 

@@ -201,7 +201,7 @@ fn newest_snapshot(disk: &dyn Disk, files: &Files, limits: Limits) -> Result<Bas
                 break;
             }
             Err(error @ OpenError::Format { .. }) => return Err(error),
-            Err(error @ (OpenError::Damaged { .. } | OpenError::Disk { .. })) => {
+            Err(error @ (OpenError::Damaged { .. } | OpenError::Disk { .. } | OpenError::Missing)) => {
                 base.damage.get_or_insert((*revision, error));
             }
         }

@@ -68,13 +68,17 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError::Damaged`] if acknowledged writes would be lost, [`OpenError::Format`] if a newer program wrote
-    /// the files, [`OpenError::Disk`] if the disk refuses.
+    /// the files, [`OpenError::Missing`] if a new incarnation shall begin of nothing (as of a backup that was not
+    /// finished), [`OpenError::Disk`] if the disk refuses.
     pub fn open(disk: Arc<dyn Disk>, options: Options, mode: Mode) -> Result<Arc<Self>, OpenError> {
         let limits = Limits {
             events: options.window_events,
             bytes: options.window_bytes,
         };
         let mut recovered = recover::recover(disk.as_ref(), limits)?;
+        if options.new_incarnation && recovered.incarnation.is_none() {
+            return Err(OpenError::Missing);
+        }
         writer::tidy(disk.as_ref(), recovered.base.as_ref(), &recovered.untrimmed)
             .map_err(disk_error("tidy", ""))?;
         let incarnation = match (recovered.incarnation, options.new_incarnation) {
@@ -205,7 +209,7 @@ impl Store {
     }
 
     /// Writes a consistent copy of all objects to an empty disk while the store runs; answers its revision. Blocks
-    /// while it writes. Open the copy with [`Options::new_incarnation`].
+    /// while it writes. Open the copy with [`Options::new_incarnation`]: that refuses one that was not finished.
     ///
     /// # Errors
     /// What the other disk says.

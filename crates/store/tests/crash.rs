@@ -4,7 +4,11 @@
 
 mod common;
 
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use clock::disk::SimDisk;
+use common::asking::{Ask, AskingDisk, Change};
 use common::{Outcome, check, content, open, put, run, small, workload};
 use source::{Error, ObjectSource};
 use store::{Mode, OpenError};
@@ -75,35 +79,93 @@ async fn a_crash_while_a_snapshot_is_made_beside_writes_loses_nothing_acknowledg
     }
 }
 
-#[tokio::test]
-async fn a_sync_that_fails_at_any_step_closes_the_store_for_good() {
-    let steps = steps().await;
-    for step in 1..steps {
-        let context = format!("step {step}");
-        let disk = SimDisk::new(step);
-        disk.fail_sync_at(step);
-        let mut outcome = Outcome::default();
-        if let Ok(store) = open(&disk, small(), Mode::Inline) {
-            run(&store, &workload(), &mut outcome).await;
-            if outcome.error.is_none() {
-                // No sync came after this step.
-                continue;
-            }
+/// The process ends, the machine does not: its cache shows more than the disk holds.
+async fn check_killed(disk: &SimDisk, outcome: &mut Outcome, context: &str) {
+    disk.kill();
+    disk.fail_sync_at(u64::MAX);
+    for _ in 0..2 {
+        let store = open(disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
+        check(&store, outcome, context).await;
+        drop(store);
+        // What was read once stays, even if the machine ends now.
+        disk.restart();
+    }
+}
+
+async fn sync_fails_at(step: u64, mode: Mode) {
+    let context = format!("step {step}, {mode:?}");
+    let disk = SimDisk::new(step);
+    disk.fail_sync_at(step);
+    let mut outcome = Outcome::default();
+    if let Ok(store) = open(&disk, small(), mode) {
+        run(&store, &workload(), &mut outcome).await;
+        // Else no sync came after this step, or it was a snapshot's beside the last writes.
+        if outcome.error.is_some() {
             assert!(store.closed().is_some(), "{context}");
             let before = disk.steps();
             let error = store.write(put("later", "x")).await.unwrap_err();
             assert!(matches!(error, Error::Closed(_)), "{context}: {error}");
-            assert_eq!(disk.steps(), before, "{context}: nothing is tried again");
+            // A snapshot being made beside the writes is ended.
+            if mode == Mode::Inline {
+                assert_eq!(disk.steps(), before, "{context}: nothing is tried again");
+            }
         }
-        // The process ends, the machine does not: its cache shows more than the disk holds.
-        disk.kill();
-        let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
-        check(&store, &mut outcome, &context).await;
+    }
+    check_killed(&disk, &mut outcome, &context).await;
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_at_any_step_closes_the_store_for_good() {
+    for step in 1..steps().await {
+        for mode in [Mode::Inline, Mode::Thread] {
+            sync_fails_at(step, mode).await;
+        }
+    }
+}
+
+/// Lets one of the changes fail that are made beside the writes.
+#[derive(Debug)]
+struct FailsBeside {
+    at: u64,
+    changes: AtomicU64,
+}
+
+impl Ask for FailsBeside {
+    fn ask(&self, _: Change, file: &str) -> io::Result<()> {
+        let is_beside = std::thread::current().name() == Some("store-snapshot");
+        if is_beside && self.changes.fetch_add(1, Ordering::Relaxed) == self.at {
+            return Err(io::Error::other(format!("no luck with \"{file}\"")));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_beside_the_writes_that_fails_at_any_step_closes_the_store_for_good() {
+    for at in 0.. {
+        let context = format!("change {at}");
+        let disk = SimDisk::new(at);
+        let changes = AtomicU64::new(0);
+        let asking = AskingDisk::new(&disk, FailsBeside { at, changes });
+        let store = open(&asking, small(), Mode::Thread).unwrap();
+        let mut outcome = Outcome::default();
+        run(&store, &workload(), &mut outcome).await;
+        // One that nobody has noticed yet is noticed now.
+        store.close().await;
+        let reason = store.closed().unwrap();
+        let changes = asking.asked.changes.load(Ordering::Relaxed);
+        if changes <= at {
+            assert!(outcome.error.is_none() && changes >= 10, "{context}: {reason}");
+            return;
+        }
+        assert_eq!(changes, at + 1, "{context}: nothing is tried again");
+        assert!(reason.contains("no luck"), "{context}: {reason}");
+        if let Some(error) = &outcome.error {
+            let is_it = matches!(error, Error::Closed(told) if *told == reason);
+            assert!(is_it, "{context}: {error}");
+        }
         drop(store);
-        // What was read once stays, even if the machine ends now.
-        disk.restart();
-        let store = open(&disk, small(), Mode::Inline).unwrap_or_else(|error| panic!("{context}: {error}"));
-        check(&store, &mut outcome, &context).await;
+        check_killed(&disk, &mut outcome, &context).await;
     }
 }
 
@@ -138,7 +200,6 @@ async fn a_full_disk_refuses_writes_until_there_is_room() {
     }
     assert!(matches!(outcome.error, Some(Error::Full)), "{:?}", outcome.error);
     outcome.error = None;
-    outcome.pending = None;
     assert!(disk.used() <= 6_000);
     assert_eq!(content(&store).await, outcome.expected, "reads go on");
     for _ in 0..3 {
@@ -172,7 +233,6 @@ async fn any_capacity_and_a_crash_lose_nothing() {
             run(&store, &workload(), &mut outcome).await;
             if let Some(error) = outcome.error.take() {
                 assert!(matches!(error, Error::Full), "{context}: {error}");
-                outcome.pending = None;
             }
         }
         assert_eq!(content(&store).await, outcome.expected, "{context}");
@@ -201,7 +261,6 @@ async fn a_write_that_finds_no_room_at_any_step_leaves_nothing_behind() {
                 run(&store, &workload(), &mut outcome).await;
                 if let Some(error) = outcome.error.take() {
                     assert!(matches!(error, Error::Full), "{context}: {error}");
-                    outcome.pending = None;
                     if (step + seed) % 3 == 0 {
                         break;
                     }

@@ -61,7 +61,7 @@ async fn a_changed_byte_is_noticed_wherever_it_is() {
                     assert!(file == last && lost <= 1, "\"{}\" byte {byte}", files[file].0);
                 }
                 Err(OpenError::Damaged { .. } | OpenError::Format { .. }) => refused += 1,
-                Err(error @ OpenError::Disk { .. }) => panic!("{error}"),
+                Err(error @ (OpenError::Disk { .. } | OpenError::Missing)) => panic!("{error}"),
             }
         }
     }

@@ -37,7 +37,6 @@ async fn fill(store: &Store, outcome: &mut Outcome) -> usize {
         run(store, &[Op::Put(index, LARGE)], outcome).await;
         if let Some(error) = outcome.error.take() {
             assert!(matches!(error, Error::Full), "{error}");
-            outcome.pending = None;
             return index;
         }
     }
@@ -173,7 +172,6 @@ async fn fill_and_remove(store: &Store, outcome: &mut Outcome) {
             match outcome.error.take() {
                 None => {}
                 Some(Error::Full) => {
-                    outcome.pending = None;
                     break;
                 }
                 error => {

@@ -4,102 +4,18 @@
 
 mod common;
 
-use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use clock::disk::SimDisk;
-use clock::disk::{Disk, DiskFile, SystemDisk};
+use clock::disk::{SimDisk, SystemDisk};
+use common::asking::{AskingDisk, Gate};
 use common::{content, key, open, put, small};
 use source::conformance::draft;
 use source::{Change, Error, Expect, ListRequest, ObjectSource, Resource, Revision, WatchRequest, Write};
 use store::{Mode, Options, Store};
 
-/// A disk whose syncs of files wait until the gate is open.
-#[derive(Debug, Clone)]
-struct GatedDisk {
-    disk: SimDisk,
-    gate: Arc<Gate>,
-}
-
-#[derive(Debug, Default)]
-struct Gate {
-    closed: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn set(&self, closed: bool) {
-        *self.closed.lock().unwrap() = closed;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self) {
-        let closed = self.closed.lock().unwrap();
-        drop(self.changed.wait_while(closed, |closed| *closed).unwrap());
-    }
-}
-
-#[derive(Debug)]
-struct GatedFile {
-    file: Box<dyn DiskFile>,
-    gate: Arc<Gate>,
-}
-
-impl GatedDisk {
-    fn file(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        Box::new(GatedFile {
-            file,
-            gate: self.gate.clone(),
-        })
-    }
-}
-
-impl Disk for GatedDisk {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        self.disk.read(name)
-    }
-    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.file(self.disk.create(name)?))
-    }
-    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.file(Disk::open(&self.disk, name)?))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-}
-
-impl DiskFile for GatedFile {
-    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(offset, bytes)
-    }
-    fn reserve(&mut self, size: u64) -> io::Result<()> {
-        self.file.reserve(size)
-    }
-    fn truncate(&mut self, size: u64) -> io::Result<()> {
-        self.file.truncate(size)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        self.gate.pass();
-        self.file.sync()
-    }
-}
-
-fn gated() -> (GatedDisk, Arc<Store>) {
-    let disk = GatedDisk {
-        disk: SimDisk::new(1),
-        gate: Arc::default(),
-    };
+fn gated() -> (AskingDisk<Gate>, Arc<Store>) {
+    let disk = AskingDisk::new(&SimDisk::new(1), Gate::default());
     let store = open(&disk, Options::default(), Mode::Thread).unwrap();
     (disk, store)
 }
@@ -107,7 +23,7 @@ fn gated() -> (GatedDisk, Arc<Store>) {
 #[tokio::test]
 async fn many_writers_share_a_sync_and_none_is_answered_before_it() {
     let (disk, store) = gated();
-    disk.gate.set(true);
+    disk.asked.set(true);
     let before = disk.disk.syncs();
     let mut writers = Vec::new();
     for index in 0..200 {
@@ -131,7 +47,7 @@ async fn many_writers_share_a_sync_and_none_is_answered_before_it() {
         None
     );
     assert_eq!(disk.disk.syncs(), before);
-    disk.gate.set(false);
+    disk.asked.set(false);
     for writer in writers {
         writer.await.unwrap().unwrap();
     }
@@ -146,7 +62,7 @@ async fn many_writers_share_a_sync_and_none_is_answered_before_it() {
 #[tokio::test]
 async fn a_batch_decides_by_what_it_has_staged() {
     let (disk, store) = gated();
-    disk.gate.set(true);
+    disk.asked.set(true);
     let first = {
         let store = store.clone();
         tokio::spawn(async move { store.write(put("first", "1")).await })
@@ -171,7 +87,7 @@ async fn a_batch_decides_by_what_it_has_staged() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
-    disk.gate.set(false);
+    disk.asked.set(false);
     first.await.unwrap().unwrap();
     let mut answers = Vec::new();
     for writer in writers {
@@ -192,14 +108,14 @@ async fn a_batch_decides_by_what_it_has_staged() {
 #[tokio::test]
 async fn an_abandoned_write_still_happens() {
     let (disk, store) = gated();
-    disk.gate.set(true);
+    disk.asked.set(true);
     let writer = {
         let store = store.clone();
         tokio::spawn(async move { store.write(put("x", "1")).await })
     };
     tokio::task::yield_now().await;
     writer.abort();
-    disk.gate.set(false);
+    disk.asked.set(false);
     store.write(put("y", "1")).await.unwrap();
     assert_eq!(content(&store).await.len(), 2);
 }
@@ -309,80 +225,6 @@ async fn snapshots_are_made_beside_the_writes() {
     assert_eq!(content(&store).await, before);
     assert_eq!(store.revision(), Revision(2_001));
     assert_eq!(store.incarnation(), incarnation);
-}
-
-#[tokio::test]
-async fn a_backup_is_consistent_and_opens_as_a_new_incarnation() {
-    let disk = SimDisk::new(1);
-    let store = open(&disk, small(), Mode::Thread).unwrap();
-    for index in 0..100 {
-        store.write(put(&format!("x{}", index % 30), "1")).await.unwrap();
-    }
-    let copy = SimDisk::new(2);
-    let revision = store.backup(&copy).unwrap();
-    assert_eq!(revision, store.revision());
-    let before = content(&store).await;
-    store.write(put("later", "1")).await.unwrap();
-    let options = Options {
-        new_incarnation: true,
-        ..small()
-    };
-    let restored = open(&copy, options, Mode::Inline).unwrap();
-    assert_eq!(content(&restored).await, before);
-    assert_eq!(restored.revision(), Revision(revision.0 + (1 << 32)));
-    assert_ne!(restored.incarnation(), store.incarnation());
-    let resource = Resource::new("", "pods");
-    let request = WatchRequest {
-        resource: &resource,
-        namespace: None,
-        after: revision,
-    };
-    let error = restored
-        .watch(&request)
-        .await
-        .err()
-        .expect("all before is expired");
-    assert!(matches!(error, Error::Expired { .. }), "{error}");
-    let object = restored.write(put("x1", "2")).await.unwrap();
-    assert_eq!(object.revision.0, revision.0 + (1 << 32) + 1);
-    let (after, incarnation) = (content(&restored).await, restored.incarnation());
-    drop(restored);
-    copy.restart();
-    let again = open(&copy, small(), Mode::Inline).unwrap();
-    assert_eq!(content(&again).await, after);
-    assert_eq!(again.incarnation(), incarnation);
-}
-
-#[tokio::test]
-async fn a_crash_while_a_new_incarnation_begins_leaves_the_old_or_the_new() {
-    for step in 1.. {
-        let disk = SimDisk::new(step);
-        let store = open(&disk, small(), Mode::Inline).unwrap();
-        for index in 0..60 {
-            store.write(put(&format!("x{}", index % 9), "1")).await.unwrap();
-        }
-        let (before, old) = (content(&store).await, store.revision());
-        drop(store);
-        disk.crash_at(disk.steps() + step);
-        let options = Options {
-            new_incarnation: true,
-            ..small()
-        };
-        let done = open(&disk, options, Mode::Inline).is_ok() && !disk.is_crashed();
-        disk.restart();
-        let store = open(&disk, small(), Mode::Inline).unwrap();
-        assert_eq!(content(&store).await, before, "step {step}");
-        let new = Revision(old.0 + (1 << 32));
-        assert!(
-            [old, new].contains(&store.revision()),
-            "step {step}: {}",
-            store.revision()
-        );
-        if done {
-            assert_eq!(store.revision(), new);
-            return;
-        }
-    }
 }
 
 #[tokio::test]
