@@ -170,7 +170,13 @@ fn conclusion(object: &Value, decision: &Decision) -> String {
             "The scheduler asks {} cluster(s) for their room first; what they answer decides.",
             clusters.len()
         ),
-        Decision::Unfit { error, .. } => error.to_string(),
+        Decision::Unfit { error, kept } => {
+            let bound = object["status"]["bindingClusters"].as_array().map_or(0, Vec::len);
+            match kept.as_ref().map_or(bound, |kept| kept.clusters().len()) {
+                0 => error.to_string(),
+                left => format!("{error} The present binding to {left} cluster(s) is kept."),
+            }
+        }
         Decision::Failed(failure) => format!("It cannot be scheduled: {failure}."),
         Decision::Waiting(_) => {
             "The scheduler waits for its FeedInventory: are its feeds there as templates?".to_owned()

@@ -1,5 +1,7 @@
 //! A decision in words: for each cluster whether a Subscription goes there, why, and what would have to change.
 
+use api::labels;
+
 use crate::config::Plugin;
 use crate::decision::{Placement, PluginScore, Snapshot, Verdict};
 use crate::model::{Cluster, ClusterKey, Subscription};
@@ -114,20 +116,25 @@ fn nearest(subscription: &Subscription, cluster: &Cluster) -> (String, String) {
     };
     let terms = missing.join(",");
     let keys = subscription.subscribers[index].affinity.requirements().iter();
-    let said: Vec<String> = keys
-        .filter(|term| !term.matches(have(term.key())))
+    let failing: Vec<_> = keys.filter(|term| !term.matches(have(term.key()))).collect();
+    let said: Vec<String> = failing
+        .iter()
         .map(|term| match have(term.key()) {
             Some(value) => format!("{}={value}", term.key()),
             None => format!("no {}", term.key()),
         })
         .collect();
-    (
-        format!(
-            "subscribers[{index}] wants {terms}, and the cluster has {}",
-            said.join(", ")
-        ),
-        format!("label the cluster so that {terms} holds, or change the subscriber"),
-    )
+    let why = format!(
+        "subscribers[{index}] wants {terms}, and the cluster has {}",
+        said.join(", ")
+    );
+    let identity = [labels::CLUSTER_ID, labels::CLUSTER_NAME];
+    let remedy = if failing.iter().any(|term| identity.contains(&term.key())) {
+        format!("change subscribers[{index}]: who the cluster is cannot be changed")
+    } else {
+        format!("label the cluster so that {terms} holds, or change the subscriber")
+    };
+    (why, remedy)
 }
 
 /// What keeps a Subscription off because of taints, all of them at once.
@@ -248,6 +255,22 @@ mod tests {
         ]
         .map(|(name, bound, why, remedy)| (name.to_owned(), bound, why, remedy.to_owned()));
         assert_eq!(rows(&spec, &status, &clusters), expected);
+    }
+
+    #[test]
+    fn nobody_is_told_to_make_a_cluster_another() {
+        let affinity = json!({"matchLabels": {labels::CLUSTER_NAME: "member-1"}});
+        let mut other = cluster("member-2", &json!({}), &json!([]));
+        other["spec"]["clusterId"] = json!("id");
+        let found = rows(
+            &json!({"subscribers": [{"clusterAffinity": affinity}]}),
+            &json!({}),
+            &[other],
+        );
+        assert_eq!(
+            found[0].3,
+            "change subscribers[0]: who the cluster is cannot be changed"
+        );
     }
 
     #[test]
