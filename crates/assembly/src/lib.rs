@@ -11,6 +11,7 @@ mod member;
 mod parent;
 mod plane;
 pub mod sim;
+mod status;
 mod up;
 
 pub use data_dir::DataDir;
@@ -19,4 +20,5 @@ pub use error::Error;
 pub use https_parent::HttpsParent;
 pub use member::{MemberConfig, start_member};
 pub use plane::Plane;
+pub use status::serve_status;
 pub use up::{UpConfig, up};

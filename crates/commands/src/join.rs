@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::str::FromStr;
 
-use api::install::{ChildOptions, child};
+use api::install::{ChildOptions, child, probes};
 use api::kubernetes::SECRETS;
 use api::labels::CLUSTER_NAME;
 use api::names::{AGENT, BOOTSTRAP_GROUP, SYSTEM_NAMESPACE};
@@ -186,8 +186,11 @@ fn ca(hub: &Hub) -> Result<String, Error> {
         .ok_or_else(|| Error::Missing("the hub's kubeconfig names no certificate authority".into()))
 }
 
+/// The agent's port of health and metrics, as it is when nothing else is said.
+const STATUS_PORT: u16 = 10_650;
+
 fn deployment(options: &JoinOptions) -> Value {
-    json!({
+    let mut deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": AGENT, "namespace": SYSTEM_NAMESPACE, "labels": {"app": AGENT}},
         "spec": {
@@ -219,7 +222,12 @@ fn deployment(options: &JoinOptions) -> Value {
                 },
             },
         },
-    })
+    });
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    if let (Some(container), Value::Object(probes)) = (container.as_object_mut(), probes(STATUS_PORT)) {
+        container.extend(probes);
+    }
+    deployment
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod fuzz;
 pub mod peers;
 pub mod proxy;
 mod respond;
+mod reviews;
 mod serve;
 pub mod shadow;
 
@@ -28,6 +29,7 @@ use tunnel::Registry;
 
 pub use config::{Config, ConfigError};
 pub use error::Error;
+pub use reviews::Reviews;
 pub use serve::{PeerConfig, ServeConfig, serve};
 
 use crate::peers::Peers;

@@ -14,7 +14,7 @@ use kubeio::{Client, ElectorConfig};
 use runtime::CancellationToken;
 use tokio::net::TcpListener;
 
-use crate::cli::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+use crate::cli::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs, StatusArgs};
 use crate::run::Failure;
 
 /// The cluster that a role works on.
@@ -38,11 +38,59 @@ fn election(role: &RoleArgs, lease: &str, env: &Env) -> Option<ElectorConfig> {
         .then(|| ElectorConfig::new(names::SYSTEM_NAMESPACE, lease, identity(env)))
 }
 
+/// What a role serves about itself.
+struct Status {
+    name: &'static str,
+    usual_port: u16,
+    /// Asked whose tokens are and who may read metrics.
+    client: Client,
+    metrics: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Status {
+    /// Serves it while the role works, as its flags say.
+    async fn beside<E: std::error::Error + Send + Sync + 'static>(
+        self,
+        args: &StatusArgs,
+        work: impl Future<Output = Result<(), E>>,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let port = args.secure_port.unwrap_or(self.usual_port);
+        if port == 0 {
+            return Ok(work.await?);
+        }
+        let listener = listen(SocketAddr::from((args.bind_address, port))).await?;
+        // It serves to the role's very end, and ends with it.
+        let ended = CancellationToken::new();
+        let _end = ended.clone().drop_guard();
+        let serving = assembly::serve_status(
+            self.name,
+            listener,
+            self.client,
+            self.metrics,
+            Env::system(),
+            ended,
+        );
+        tokio::select! {
+            biased;
+            done = work => Ok(done?),
+            served = serving => {
+                shutdown.cancel();
+                Ok(served?)
+            }
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))
+}
+
 pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let address = SocketAddr::from((args.bind_address, args.secure_port));
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))?;
+    let listener = listen(address).await?;
     let mut config = ::hub::ServeConfig::default();
     config.hub.reserved_namespace = args.reserved_namespace;
     config.peers = args
@@ -66,8 +114,15 @@ pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) 
     let env = Env::system();
     let config = scheduler_config(&args, &env).map_err(Failure::usage)?;
     let client = client(&args.role.cluster).await?;
-    let ended = ::scheduler::run(config, client, env, shutdown).await;
-    Ok(ended.map_err(anyhow::Error::from)?)
+    let counted = config.metrics.clone();
+    let status = Status {
+        name: names::SCHEDULER,
+        usual_port: 10_659,
+        client: client.clone(),
+        metrics: Box::new(move || counted.render()),
+    };
+    let work = ::scheduler::run(config, client, env, shutdown.clone());
+    Ok(status.beside(&args.status, work, shutdown).await?)
 }
 
 /// A scheduler's configuration file, checked; without one what schedulers do without one.
@@ -96,8 +151,15 @@ pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationTok
     let env = Env::system();
     let config = controllers_config(&args, &env).map_err(Failure::usage)?;
     let client = client(&args.role.cluster).await?;
-    let ended = ::controllers::run(config, client, env, shutdown).await;
-    Ok(ended.map_err(anyhow::Error::from)?)
+    let counted = config.metrics.clone();
+    let status = Status {
+        name: names::CONTROLLERS,
+        usual_port: 10_660,
+        client: client.clone(),
+        metrics: Box::new(move || counted.render()),
+    };
+    let work = ::controllers::run(config, client, env, shutdown.clone());
+    Ok(status.beside(&args.status, work, shutdown).await?)
 }
 
 /// What the flags say, checked.
@@ -122,12 +184,19 @@ pub(crate) async fn agent(args: AgentArgs, shutdown: CancellationToken) -> Resul
         url: args.cluster_reg_parent_url,
         authority_pem,
     };
+    let counted = config.metrics.clone();
+    let status = Status {
+        name: names::AGENT,
+        usual_port: 10_650,
+        client: client.clone(),
+        metrics: Box::new(move || counted.render()),
+    };
     let child = Child {
         client,
         dialer: Arc::new(tunnel::TcpDialer),
     };
-    let ended = ::agent::run(config, child, Arc::new(parent), env, shutdown).await;
-    Ok(ended.map_err(anyhow::Error::from)?)
+    let work = ::agent::run(config, child, Arc::new(parent), env, shutdown.clone());
+    Ok(status.beside(&args.status, work, shutdown).await?)
 }
 
 /// What the flags say, checked.

@@ -5,11 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::{Bench, ControlPlane, Kubectl, Process, plain_http, tombolo, wait_for};
+use e2e::{Bench, ControlPlane, Kubectl, Process, contains, plain_http, tombolo, wait_for};
 
 const HUB_PORT: u16 = 17_160;
 /// Of a second hub, to which no agent connects.
 const OTHER_HUB_PORT: u16 = 17_162;
+/// Where the scheduler serves its status, and after it the controllers.
+const SCHEDULER_PORT: u16 = 17_164;
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -67,6 +69,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     );
 
     distribute(&bench, &parent, &admin, &children);
+    read_metrics(&bench, &admin, folder.path());
     reach_through_the_hub(&bench, &parent, folder.path());
     reach_through_another_hub(&bench, &parent, folder.path());
     withdraw(&admin, &children);
@@ -104,6 +107,7 @@ fn prepare_parent(bench: &Bench, admin: &Kubectl) {
 
 fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Process> {
     let (port, peer_port) = (HUB_PORT.to_string(), (HUB_PORT + 1).to_string());
+    let [scheduler, controllers] = [SCHEDULER_PORT, SCHEDULER_PORT + 1].map(|port| port.to_string());
     [
         (
             "hub",
@@ -119,11 +123,15 @@ fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Proce
                 peer_port.as_str(),
             ],
         ),
-        ("scheduler", "clusternet-scheduler", vec!["--leader-elect=true"]),
+        (
+            "scheduler",
+            "clusternet-scheduler",
+            vec!["--leader-elect=true", "--secure-port", &scheduler],
+        ),
         (
             "controllers",
             "clusternet-controller-manager",
-            vec!["--controllers=*"],
+            vec!["--controllers=*", "--secure-port", &controllers],
         ),
     ]
     .into_iter()
@@ -134,6 +142,38 @@ fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Proce
         Process::start(role, &mut command, folder)
     })
     .collect()
+}
+
+/// What the scheduler serves about itself: health for everybody, metrics for whoever the parent lets read them.
+fn read_metrics(bench: &Bench, admin: &Kubectl, folder: &Path) {
+    let path = folder.join("empty.kubeconfig");
+    std::fs::write(&path, "apiVersion: v1\nkind: Config\n").expect("a kubeconfig can be written");
+    let kubectl = bench.kubectl(&path);
+    let get = |token: &str, path: &str| {
+        let server = format!("--server=https://127.0.0.1:{SCHEDULER_PORT} --insecure-skip-tls-verify");
+        kubectl.try_run(&format!("{server} --token={token} get --raw {path}"))
+    };
+    admin.run("create serviceaccount scraper -n default");
+    let token = admin.run("create token scraper -n default");
+    let token = token.trim();
+    contains(
+        &get(token, "/readyz?verbose").expect("it is ready"),
+        &["readyz check passed"],
+    );
+    let refused = get(token, "/metrics").expect_err("nobody let it");
+    contains(&refused, &["cannot get path"]);
+    contains(
+        &get("a.b.c", "/metrics").expect_err("a stranger"),
+        &["Unauthorized"],
+    );
+    admin.run("create clusterrole scraper --verb=get --non-resource-url=/metrics");
+    admin.run("create clusterrolebinding scraper --clusterrole=scraper --serviceaccount=default:scraper");
+    let text = wait_for("metrics", Duration::from_secs(30), || get(token, "/metrics"));
+    contains(
+        &text,
+        &["clusternet_scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default\"}"],
+    );
+    admin.run("delete clusterrolebinding/scraper clusterrole/scraper");
 }
 
 fn bootstrap_token(admin: &Kubectl) -> String {
@@ -182,6 +222,8 @@ fn join(
             token,
         ])
         .args(["--cluster-reg-name", name, "--cluster-labels", "demo=nginx"])
+        // Several on one machine.
+        .args(["--secure-port", "0"])
         .args([
             "--cluster-status-update-frequency",
             "5s",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    account_subject, binding, cluster_binding, cluster_role, named_rule, namespace, role, rule,
+    account_subject, binding, cluster_binding, cluster_role, named_rule, namespace, reviews, role, rule,
     service_account,
 };
 use crate::names::{AGENT, APP_DEPLOYER, SYSTEM_NAMESPACE};
@@ -150,6 +150,8 @@ fn observer() -> Value {
                 &["events"],
                 &["create", "patch", "update"],
             ),
+            // Who may read the agent's own metrics.
+            reviews(),
             health,
         ],
     )

@@ -24,6 +24,21 @@ fn service_account(name: &str) -> Value {
     })
 }
 
+/// Asking whose a token is, and who may do what: for whoever serves something.
+fn reviews() -> Value {
+    rule(
+        &["authentication.k8s.io", "authorization.k8s.io"],
+        &["tokenreviews", "subjectaccessreviews"],
+        &["create"],
+    )
+}
+
+/// A container's probes of what a role serves about itself.
+pub fn probes(port: u16) -> Value {
+    let get = |path: &str| json!({"httpGet": {"path": path, "port": port, "scheme": "HTTPS"}});
+    json!({"livenessProbe": get("/livez"), "readinessProbe": get("/readyz")})
+}
+
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
 }

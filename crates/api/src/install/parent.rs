@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    account_subject, binding, cluster_binding, cluster_role, group_subject, named_rule, namespace, role,
-    rule, service_account,
+    account_subject, binding, cluster_binding, cluster_role, group_subject, named_rule, namespace, probes,
+    reviews, role, rule, service_account,
 };
 use crate::names::{
     BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, RESERVED_NAMESPACE, SCHEDULER,
@@ -122,6 +122,8 @@ fn scheduler() -> Vec<Value> {
             rule(&[CLUSTERS], &["managedclusters"], READ),
             // Predictors are asked through the tunnels.
             rule(&[PROXIES], &["sockets/proxy"], &["create"]),
+            // Who may read its metrics.
+            reviews(),
             events(),
         ],
     )]
@@ -185,6 +187,8 @@ fn controllers() -> Vec<Value> {
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
             rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),
+            // Who may read its metrics.
+            reviews(),
             events(),
         ],
     )]
@@ -205,8 +209,7 @@ fn hub() -> Vec<Value> {
                 // Templates are tried on the parent as the user who wrote them, never with rights of the hub's own.
                 rule(&[""], &["users", "groups", "serviceaccounts"], &["impersonate"]),
                 rule(&["authentication.k8s.io"], &["uids"], &["impersonate"]),
-                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
-                rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
+                reviews(),
                 named_rule(
                     &["apiregistration.k8s.io"],
                     &["apiservices"],
@@ -306,8 +309,8 @@ fn hub_service(options: &ParentOptions) -> Vec<Value> {
 }
 
 fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
-    let deployment = |name: &str, arguments: Value| {
-        json!({
+    let deployment = |name: &str, arguments: Value, port: u16| {
+        let mut deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": {"app": name}},
             "spec": {
@@ -329,19 +332,29 @@ fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
                     },
                 },
             },
-        })
+        });
+        let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+        if let (Some(container), Value::Object(probes)) = (container.as_object_mut(), probes(port)) {
+            container.extend(probes);
+        }
+        deployment
     };
-    let mut hub = deployment(HUB, json!(["hub", "--secure-port", hub_port.to_string()]));
+    let mut hub = deployment(
+        HUB,
+        json!(["hub", "--secure-port", hub_port.to_string()]),
+        hub_port,
+    );
     // So that it can be scaled: each hub says where the others reach it.
     hub["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{
         "name": "TOMBOLO_PEER_ADVERTISE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
     }]);
     vec![
         hub,
-        deployment(SCHEDULER, json!(["scheduler", "--leader-elect=true"])),
+        deployment(SCHEDULER, json!(["scheduler", "--leader-elect=true"]), 10_659),
         deployment(
             CONTROLLERS,
             json!(["controllers", "--controllers=*", "--leader-elect=true"]),
+            10_660,
         ),
     ]
 }

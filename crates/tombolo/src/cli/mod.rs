@@ -13,7 +13,9 @@ pub(crate) use fleet::{
     KubeconfigArgs, LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
-pub(crate) use roles::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
+pub(crate) use roles::{
+    AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs, StatusArgs,
+};
 
 /// Joins Kubernetes clusters to one control plane, and distributes to them.
 ///

@@ -48,6 +48,18 @@ pub(crate) struct RoleArgs {
     pub(crate) leader_elect: bool,
 }
 
+/// What a role serves about itself.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The port of /healthz, /livez, /readyz and /metrics, with TLS; 0 for none [default: 10650 for the agent, 10659
+    /// for the scheduler, 10660 for the controllers].
+    #[arg(long, env = "TOMBOLO_SECURE_PORT")]
+    pub(crate) secure_port: Option<u16>,
+    /// The address to serve them on.
+    #[arg(long, default_value = "0.0.0.0", env = "TOMBOLO_BIND_ADDRESS")]
+    pub(crate) bind_address: IpAddr,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct HubRoleArgs {
     #[command(flatten)]
@@ -83,6 +95,8 @@ pub(crate) struct PeerArgs {
 pub(crate) struct SchedulerArgs {
     #[command(flatten)]
     pub(crate) role: RoleArgs,
+    #[command(flatten)]
+    pub(crate) status: StatusArgs,
     /// Profiles and plugins, in the upstream scheduler's file format.
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -96,6 +110,8 @@ pub(crate) struct SchedulerArgs {
 pub(crate) struct ControllersArgs {
     #[command(flatten)]
     pub(crate) role: RoleArgs,
+    #[command(flatten)]
+    pub(crate) status: StatusArgs,
     /// Which controllers run: names, `*` for all, `-NAME` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
@@ -123,6 +139,8 @@ pub(crate) struct ControllersArgs {
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(crate) status: StatusArgs,
     /// Of several agents of one cluster, the one that holds the Lease works. Always so: the UID of that Lease is the
     /// cluster's id. `false` is refused.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
