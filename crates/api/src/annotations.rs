@@ -24,3 +24,6 @@ pub const LEGACY_CLUSTER_ID: &str = "legacy-cluster-id";
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// On a token Secret: the UID of the service account it belongs to.
 pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// On a dividing Subscription, Tombolo's own: how many replicas of each divided feed are to be ready at any time while
+/// they move between clusters, a number (`3`) or a share of those wanted (`80%`).
+pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";

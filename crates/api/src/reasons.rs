@@ -47,6 +47,8 @@ pub const HELM_RELEASES_CREATED: &str = "HelmReleasesCreated";
 pub const SCHEDULED: &str = "Scheduled";
 /// Event (normal).
 pub const SUCCESSFULLY_DEPLOYED: &str = "SuccessfullyDeployed";
+/// Event (normal): replicas stay where they are until enough are ready elsewhere. One of ours.
+pub const MOVE_HELD: &str = "MoveHeld";
 /// Event (normal).
 pub const SUCCESSFULLY_PRUNING_FEED: &str = "SuccessfullyPruningFeed";
 /// Event (normal).

@@ -9,7 +9,8 @@ use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
 use crate::{
-    FeedIndex, base, description, division, inventory, policy, protection, release, status, subscription,
+    FeedIndex, base, description, division, floor, inventory, policy, protection, release, status,
+    subscription,
 };
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
@@ -26,6 +27,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
     let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
     let division = division::of(Some(&sub), Some(&a_base), &namespace);
+    let (division, _) = floor::hold(&sub, Some(&a_base), &namespace, &descriptions, division);
     let overrides = Overrides {
         globalizations: &policies,
         localizations: &policies,
@@ -39,6 +41,15 @@ pub fn fuzz_plans(bytes: &[u8]) {
             bases: &bases,
             referenced: &templates,
             template: &|feed| feeds.get(feed).cloned(),
+            stays: &|base| {
+                let held = floor::stays(
+                    &sub,
+                    Some(&a_base),
+                    machinery::meta::namespace(base),
+                    &descriptions,
+                );
+                held.first().map(ToString::to_string)
+            },
             is_taken: &|_, _| false,
         }),
         base::plan(&base::View {

@@ -11,6 +11,7 @@ pub mod description;
 pub mod division;
 pub mod feed;
 pub mod field;
+pub mod floor;
 pub mod fuzz;
 pub mod inventory;
 pub mod labels;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
 use crate::feed::{self, Feed};
+use crate::floor::Floor;
 use crate::labels as names;
 
 /// Longest name of a Subscription that Bases carry in labels: their own names are longer by six.
@@ -27,6 +28,8 @@ pub struct View<'a> {
     pub referenced: &'a [Arc<Value>],
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
+    /// Why a Base of a cluster that is not bound any more is to stay for now.
+    pub stays: &'a dyn Fn(&Value) -> Option<String>,
     /// Whether a Base of this namespace and name exists.
     pub is_taken: &'a dyn Fn(&str, &str) -> bool,
 }
@@ -60,9 +63,23 @@ pub fn plan(view: &View<'_>) -> Plan {
         .iter()
         .filter(|base| !bound.contains(meta::namespace(base)))
     {
-        if !meta::is_deleting(base) {
-            plan.push(Action::delete(&apps::BASES, base));
+        if meta::is_deleting(base) {
+            continue;
         }
+        match (view.stays)(base) {
+            None => plan.push(Action::delete(&apps::BASES, base)),
+            Some(why) => {
+                plan.push(Action::normal(subscription, reasons::MOVE_HELD, why.clone()));
+                plan.next = Next::Blocked(why);
+            }
+        }
+    }
+    if let Some(fault) = Floor::fault(subscription) {
+        plan.push(Action::warning(
+            subscription,
+            reasons::MOVE_HELD,
+            fault.to_string(),
+        ));
     }
     drop_references(view, &mut plan);
     // Bases tell it too, but who looks at those?

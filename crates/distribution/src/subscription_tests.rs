@@ -67,6 +67,10 @@ fn pass(world: &World) -> Plan {
         bases: &world.labelled(&apps::BASES, labels::CONFIG_UID, uid),
         referenced: &templates.collect::<Vec<_>>(),
         template: &|feed| index.get(feed).cloned(),
+        stays: &|base| {
+            let held = meta::annotation(base, "held")?;
+            Some(held.to_owned())
+        },
         is_taken: &|namespace, name| world.get(&apps::BASES, namespace, name).is_some(),
     })
 }
@@ -217,6 +221,33 @@ fn waits_for_a_leaving_base_before_making_another() {
     world.release(&apps::BASES, "ns-a", &name, finalizers::APP);
     world.apply(&pass(&world));
     assert!(!meta::is_deleting(&world.list(&apps::BASES)[0]));
+}
+
+#[test]
+fn a_base_that_is_held_stays_until_it_is_not() {
+    let mut world = world(&["a", "b"]);
+    subscribe(&mut world, &["a", "b"]);
+    world.apply(&pass(&world));
+    let mut base = Value::clone(
+        world
+            .list(&apps::BASES)
+            .iter()
+            .find(|it| meta::namespace(it) == "ns-a")
+            .unwrap(),
+    );
+    base["metadata"]["annotations"] = json!({"held": "not yet"});
+    world.put(&apps::BASES, base.clone());
+    subscribe(&mut world, &["b"]);
+    let plan = pass(&world);
+    assert_eq!(plan.next, Next::Blocked("not yet".to_owned()));
+    world.events.clear();
+    world.apply(&plan);
+    assert_eq!((homes(&world).len(), world.events[0].as_str()), (2, "MoveHeld"));
+    base["metadata"]["annotations"] = json!({});
+    world.put(&apps::BASES, base);
+    world.apply(&pass(&world));
+    let kept = world.list(&apps::BASES);
+    assert_eq!(kept.iter().filter(|it| !meta::is_deleting(it)).count(), 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, labels};
+use api::{annotations, apps, labels};
 use distribution::Feed;
 use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
@@ -50,6 +50,18 @@ impl Deployer {
         if differs(change, |it| {
             (it["spec"]["schedulingStrategy"].clone(), binding(it))
         }) {
+            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
+            for key in self.indexes().bases.keys(&[uid]) {
+                self.queue.add(Job::Base(key));
+            }
+        }
+        // What is ready in one cluster may be what another waits for.
+        let watched = |it: &Value| {
+            meta::annotation(it, annotations::MIN_AVAILABLE)
+                .map(|floor| (floor.to_owned(), it["status"]["aggregatedStatuses"].clone()))
+        };
+        if differs(change, watched) {
+            self.queue.add(Job::Subscription(change.key.clone()));
             let uid = Tie::Uid(meta::uid(change.object()).to_owned());
             for key in self.indexes().bases.keys(&[uid]) {
                 self.queue.add(Job::Base(key));
@@ -207,6 +219,13 @@ impl Deployer {
         }
         if !differs(change, |it| (readiness(it), is_deleting(it))) {
             return;
+        }
+        // Whoever leaves keeps nothing that is held for others.
+        if change.new.as_deref().is_some_and(meta::is_deleting) {
+            let bases = self.shared.cache(&apps::BASES);
+            for base in bases.list_namespace(&change.key.namespace) {
+                self.wake_subscription(&base, Job::Subscription);
+            }
         }
         for description in self
             .shared

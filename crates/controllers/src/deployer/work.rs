@@ -8,7 +8,8 @@ use api::{apps, clusters, kubernetes, labels, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
 use distribution::{
-    Feed, Next, base, description, division, inventory, policy, protection, release, status, subscription,
+    EventKind, Feed, Next, base, description, division, floor, inventory, policy, protection, release,
+    status, subscription,
 };
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
@@ -59,12 +60,38 @@ impl Deployer {
             bases: &bases,
             referenced: &referenced,
             template: &|feed| lookup(&templates, feed),
+            stays: &|base| self.stays(&object, base),
             is_taken: &|namespace, name| {
                 let there = self.shared.cache(&apps::BASES).get(Some(namespace), name);
                 there.is_some_and(|base| meta::label(&base, labels::CONFIG_UID) != Some(uid))
             },
         });
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
+    }
+
+    /// Why the Base of a cluster that is not bound any more is to stay. A cluster that leaves is not kept.
+    fn stays(&self, subscription: &Value, base: &Value) -> Option<String> {
+        let home = meta::namespace(base);
+        let members = self
+            .shared
+            .cache(&clusters::MANAGED_CLUSTERS)
+            .list_namespace(home);
+        let namespace = self.shared.cache(&kubernetes::NAMESPACES).get(None, home);
+        let is_there = members.iter().any(|it| !meta::is_deleting(it))
+            && namespace.is_some_and(|it| !meta::is_deleting(&it));
+        if !is_there {
+            return None;
+        }
+        let inventory = self
+            .shared
+            .cache(&apps::FEED_INVENTORIES)
+            .get_key(&ObjectKey::of(subscription));
+        let descriptions = self
+            .indexes()
+            .descriptions
+            .find(&Tie::Uid(meta::uid(base).to_owned()));
+        let held = floor::stays(subscription, inventory.as_deref(), home, &descriptions);
+        held.first().map(ToString::to_string)
     }
 
     async fn sync_base(&self, key: &ObjectKey) -> Outcome {
@@ -90,6 +117,23 @@ impl Deployer {
         let division = match owner {
             Some(_) => division::of(subscription.as_deref(), inventory.as_deref(), &key.namespace),
             None => Division::Whole,
+        };
+        let division = match subscription.as_deref() {
+            Some(subscription) => {
+                let inventory = inventory.as_deref();
+                let (division, held) =
+                    floor::hold(subscription, inventory, &key.namespace, &descriptions, division);
+                for held in held {
+                    self.shared.tell(
+                        subscription,
+                        EventKind::Normal,
+                        reasons::MOVE_HELD,
+                        &held.to_string(),
+                    );
+                }
+                division
+            }
+            None => division,
         };
         let globalizations = self.shared.cache(&apps::GLOBALIZATIONS).list();
         let localizations = self

@@ -600,9 +600,8 @@ async fn redoes_nothing_after_a_restart() {
     fleet.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn sends_each_cluster_its_share_only() {
-    let mut fleet = Fleet::start().await;
+/// Two clusters, and a Subscription of a Deployment of 12 replicas that are divided; the clusters' namespaces.
+async fn divided(fleet: &Fleet, annotations: &serde_json::Value) -> [String; 2] {
     let homes = [fleet.join("edge-7").await, fleet.join("edge-8").await];
     fleet.manifest("apps/v1", "Deployment", "foo", "web").await;
     let patch = json!({"template": {"spec": {"replicas": 12}}});
@@ -616,32 +615,129 @@ async fn sends_each_cluster_its_share_only() {
         )
         .await;
     let feed = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "foo", "name": "web"});
-    let subscription = json!({"metadata": {"name": "app"}, "spec": {"schedulingStrategy": "Dividing",
-        "dividingScheduling": {"type": "Static"}, "subscribers": [{"clusterAffinity": {}, "weight": 1}], "feeds": [feed]}});
+    let subscription = json!({"metadata": {"name": "app", "annotations": annotations}, "spec": {
+        "schedulingStrategy": "Dividing", "dividingScheduling": {"type": "Static"},
+        "subscribers": [{"clusterAffinity": {}, "weight": 1}], "feeds": [feed]}});
     fleet
         .create(&apps::SUBSCRIPTIONS, Some("default"), &subscription)
         .await;
     let inventory = fleet.await_one(&apps::FEED_INVENTORIES, "default").await;
     assert_eq!(inventory["spec"]["feeds"][0]["desiredReplicas"], 12);
-    let bound: Vec<String> = homes
-        .iter()
-        .zip(["edge-7", "edge-8"])
-        .map(|(home, name)| format!("{home}/{name}"))
-        .collect();
-    for shares in [[4, 8], [9, 3]] {
-        let status = json!({"bindingClusters": bound, "replicas": {"apps/v1/Deployment/foo/web": shares}});
-        fleet
-            .change(
-                &apps::SUBSCRIPTIONS,
-                "default",
-                "app",
-                Some("status"),
-                &json!({"status": status}),
-            )
-            .await;
+    homes
+}
+
+/// What a scheduler writes: the shares of some of the two clusters.
+async fn divide(fleet: &Fleet, homes: &[String; 2], shares: [Option<u64>; 2]) {
+    let chosen = homes.iter().zip(["edge-7", "edge-8"]).zip(shares);
+    let (bound, shares): (Vec<String>, Vec<u64>) = chosen
+        .filter_map(|((home, name), share)| Some((format!("{home}/{name}"), share?)))
+        .unzip();
+    let status = json!({"bindingClusters": bound, "replicas": {"apps/v1/Deployment/foo/web": shares}});
+    let status = json!({"status": status});
+    fleet
+        .change(&apps::SUBSCRIPTIONS, "default", "app", Some("status"), &status)
+        .await;
+}
+
+/// Waits until a cluster gets so many replicas; its Description's name.
+async fn gets(fleet: &Fleet, home: &str, replicas: i64) -> String {
+    let mut seen = Vec::new();
+    while seen.last() != Some(&replicas) {
+        let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
+        seen.push(harness::replicas(&description));
+        assert!(seen.len() < 2_000, "never {replicas}: {:?}", seen.last());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
+    description["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+/// What an agent reports of so many replicas that are ready.
+async fn ready(fleet: &Fleet, home: &str, description: &str, replicas: i64) {
+    let ready = json!({"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "foo", "name": "web", "observedStatus": ready});
+    fleet
+        .report(
+            home,
+            description,
+            &json!({"phase": "Success", "manifestStatuses": [web]}),
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_move_as_they_become_ready_elsewhere() {
+    let mut fleet = Fleet::start().await;
+    let homes = divided(&fleet, &json!({"apps.tombolo.io/min-available": "75%"})).await;
+    let [first, second] = &homes;
+    divide(&fleet, &homes, [Some(12), Some(0)]).await;
+    let old = gets(&fleet, first, 12).await;
+    ready(&fleet, first, &old, 12).await;
+
+    // 9 of 12 are the floor.
+    divide(&fleet, &homes, [Some(2), Some(10)]).await;
+    let new = gets(&fleet, second, 10).await;
+    gets(&fleet, first, 9).await;
+    let told = fleet.await_events("Subscription", "app", "MoveHeld").await;
+    assert!(
+        told[0].contains("keeps 9 replica(s) of Deployment foo/web instead of 2"),
+        "{told:?}"
+    );
+    ready(&fleet, second, &new, 4).await;
+    gets(&fleet, first, 5).await;
+    ready(&fleet, second, &new, 10).await;
+    gets(&fleet, first, 2).await;
+
+    // Neither does a cluster lose its last ones before the others can do without them.
+    ready(&fleet, first, &old, 2).await;
+    ready(&fleet, second, &new, 8).await;
+    fleet
+        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
+            let details = &it["status"]["aggregatedStatuses"][0]["feedStatusDetails"];
+            details[1]["replicaStatus"]["readyReplicas"] == 8
+        })
+        .await;
+    divide(&fleet, &homes, [None, Some(12)]).await;
+    gets(&fleet, second, 12).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let base = fleet.await_one(&apps::BASES, first).await;
+    assert!(base["metadata"]["deletionTimestamp"].is_null());
+    ready(&fleet, second, &new, 9).await;
+    fleet.take_away(first, &old).await;
+    let base = base["metadata"]["name"].as_str().unwrap();
+    fleet.await_gone(&apps::BASES, Some(first), base).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_keeps_nothing_for_others() {
+    let mut fleet = Fleet::start().await;
+    let homes = divided(&fleet, &json!({"apps.tombolo.io/min-available": "12"})).await;
+    let [first, second] = &homes;
+    divide(&fleet, &homes, [Some(12), Some(0)]).await;
+    let old = gets(&fleet, first, 12).await;
+    divide(&fleet, &homes, [None, Some(12)]).await;
+    gets(&fleet, second, 12).await;
+    fleet
+        .delete(&clusters::MANAGED_CLUSTERS, Some(first), "edge-7")
+        .await;
+    fleet.take_away(first, &old).await;
+    fleet
+        .await_gone(&clusters::MANAGED_CLUSTERS, Some(first), "edge-7")
+        .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sends_each_cluster_its_share_only() {
+    let mut fleet = Fleet::start().await;
+    let homes = divided(&fleet, &json!({})).await;
+    for shares in [[4_u64, 8], [9, 3]] {
+        divide(&fleet, &homes, shares.map(Some)).await;
         for (home, share) in homes.iter().zip(shares) {
             let mut seen = Vec::new();
-            while seen.last() != Some(&share) {
+            while seen.last() != Some(&i64::try_from(share).unwrap()) {
                 seen.push(harness::replicas(
                     &fleet.await_one(&apps::DESCRIPTIONS, home).await,
                 ));

@@ -1,0 +1,399 @@
+//! Safe moves: while replicas of a divided feed move between clusters, no fewer are ready than a Subscription declares.
+//!
+//! What grows, grows at once. A cluster that is to have fewer keeps so many of what it has that, with those that are
+//! ready elsewhere as far as they are wanted there, the floor holds; one that is to have none keeps its Base until then.
+//! Without the annotation nothing is held.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api::annotations::MIN_AVAILABLE;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use machinery::meta;
+use serde_json::Value;
+
+use crate::division::Division;
+use crate::feed::Feed;
+
+/// How many replicas of a feed are to be ready at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Floor {
+    /// So many.
+    Count(u64),
+    /// So many of a hundred that are wanted, rounded up.
+    Percent(u64),
+}
+
+/// Text that is no floor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "annotation {MIN_AVAILABLE}: {0:?} is neither a number of replicas, such as 3, nor a share, such as 80%"
+)]
+pub struct InvalidFloor(String);
+
+impl FromStr for Floor {
+    type Err = InvalidFloor;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFloor> {
+        let bad = || InvalidFloor(text.to_owned());
+        match text.strip_suffix('%') {
+            Some(share) => match share.parse() {
+                Ok(share) if share <= 100 => Ok(Self::Percent(share)),
+                Ok(_) | Err(_) => Err(bad()),
+            },
+            None => text.parse().map(Self::Count).map_err(|_| bad()),
+        }
+    }
+}
+
+impl Floor {
+    /// Of a Subscription that declares one. One that declares nonsense moves nothing before all is ready elsewhere.
+    pub fn of(subscription: &Value) -> Option<Self> {
+        let text = meta::annotation(subscription, MIN_AVAILABLE)?;
+        Some(text.parse().unwrap_or(Self::Percent(100)))
+    }
+
+    /// What is wrong with what a Subscription declares.
+    pub fn fault(subscription: &Value) -> Option<InvalidFloor> {
+        meta::annotation(subscription, MIN_AVAILABLE)?
+            .parse::<Self>()
+            .err()
+    }
+
+    /// How many of so many that are wanted.
+    fn among(self, wanted: u64) -> u64 {
+        match self {
+            Self::Count(count) => count.min(wanted),
+            Self::Percent(share) => wanted.saturating_mul(share).div_ceil(100),
+        }
+    }
+}
+
+/// Why a cluster keeps replicas that it is to lose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Whose.
+    pub feed: Feed,
+    /// The dedicated namespace of the cluster.
+    pub namespace: String,
+    /// How many it keeps.
+    pub keeps: u64,
+    /// How many it is to have.
+    pub wanted: u64,
+    /// How many are ready elsewhere, as far as they are wanted there.
+    pub ready: u64,
+    /// How many have to be ready at any time.
+    pub floor: u64,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the cluster of {} keeps {} replica(s) of {} instead of {}: {} are ready elsewhere, and {} must be at any \
+             time",
+            self.namespace, self.keeps, self.feed, self.wanted, self.ready, self.floor
+        )
+    }
+}
+
+/// What a cluster gets while others are not ready yet: its share, or more of what it has.
+pub fn hold(
+    subscription: &Value,
+    inventory: Option<&Value>,
+    namespace: &str,
+    descriptions: &[Arc<Value>],
+    division: Division,
+) -> (Division, Vec<Held>) {
+    let (Some(floor), Division::Shares(mut shares)) = (Floor::of(subscription), division.clone()) else {
+        return (division, Vec::new());
+    };
+    let mut held = Vec::new();
+    for share in &mut shares {
+        let Some(has) = delivered(descriptions, &share.feed, &share.path) else {
+            continue;
+        };
+        let kept = keep(
+            subscription,
+            inventory,
+            namespace,
+            &share.feed,
+            (share.replicas, has),
+            floor,
+        );
+        if let Some(kept) = kept {
+            share.replicas = kept.keeps;
+            held.push(kept);
+        }
+    }
+    (Division::Shares(shares), held)
+}
+
+/// Why the Base of a cluster that is not bound any more is to stay for now; nothing if it may go.
+pub fn stays(
+    subscription: &Value,
+    inventory: Option<&Value>,
+    namespace: &str,
+    descriptions: &[Arc<Value>],
+) -> Vec<Held> {
+    let Some(floor) = Floor::of(subscription) else {
+        return Vec::new();
+    };
+    let entries = inventory.and_then(|it| it["spec"]["feeds"].as_array());
+    let divided = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| !entry["desiredReplicas"].is_null());
+    divided
+        .filter_map(|entry| {
+            let feed = Feed::from_value(entry);
+            let path = entry["replicaJsonPath"].as_str()?;
+            let has = delivered(descriptions, &feed, path)?;
+            keep(subscription, inventory, namespace, &feed, (0, has), floor)
+        })
+        .collect()
+}
+
+/// What a cluster keeps of a feed of which it is to have `wanted` and has `has`; `None` if it may shrink at once.
+fn keep(
+    subscription: &Value,
+    inventory: Option<&Value>,
+    namespace: &str,
+    feed: &Feed,
+    (wanted, has): (u64, u64),
+    floor: Floor,
+) -> Option<Held> {
+    if has <= wanted {
+        return None;
+    }
+    let entries = inventory?["spec"]["feeds"].as_array()?.iter();
+    let all = entries
+        .filter(|entry| Feed::from_value(entry).is_same(feed))
+        .find_map(|entry| entry["desiredReplicas"].as_u64())?;
+    let status = &subscription["status"];
+    let shares = status["replicas"][feed.key()].as_array()?;
+    let bound = status["bindingClusters"].as_array()?;
+    let elsewhere = bound
+        .iter()
+        .zip(shares)
+        .filter_map(|(key, share)| {
+            let (home, cluster) = key.as_str()?.split_once('/')?;
+            (home != namespace).then_some((cluster, share.as_u64()?))
+        })
+        .map(|(cluster, share)| share.min(ready(status, feed, cluster)));
+    let (ready, floor) = (elsewhere.sum::<u64>(), floor.among(all));
+    let keeps = wanted.max(has.min(floor.saturating_sub(ready)));
+    (keeps > wanted).then(|| Held {
+        feed: feed.clone(),
+        namespace: namespace.to_owned(),
+        keeps,
+        wanted,
+        ready,
+        floor,
+    })
+}
+
+/// How many replicas of a feed a cluster says are ready.
+fn ready(status: &Value, feed: &Feed, cluster: &str) -> u64 {
+    let feeds = status["aggregatedStatuses"].as_array().into_iter().flatten();
+    let details = feeds
+        .filter(|entry| Feed::from_value(entry).is_same(feed))
+        .filter_map(|entry| entry["feedStatusDetails"].as_array())
+        .flatten();
+    let own = details.filter(|detail| detail["clusterName"] == cluster);
+    own.filter_map(|detail| detail["replicaStatus"]["readyReplicas"].as_u64())
+        .next()
+        .unwrap_or(0)
+}
+
+/// How many replicas of a feed the Descriptions of a cluster deliver now.
+fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
+    let raws = descriptions
+        .iter()
+        .filter(|it| !meta::is_deleting(it))
+        .filter_map(|it| it["spec"]["raw"].as_array())
+        .flatten();
+    raws.filter_map(|raw| BASE64.decode(raw.as_str()?).ok())
+        .filter_map(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
+        .find(|object| of_object(object).is_same(feed))?
+        .pointer(path)?
+        .as_u64()
+}
+
+fn of_object(object: &Value) -> Feed {
+    Feed {
+        kind: meta::kind(object).to_owned(),
+        api_version: meta::api_version(object).to_owned(),
+        namespace: meta::namespace(object).to_owned(),
+        name: meta::name(object).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::division;
+
+    const WEB: &str = "apps/v1/Deployment/shop/web";
+
+    /// Bound to a, b and c with these shares and so many ready; `text` is what is declared.
+    fn subscription(text: &str, shares: [u64; 3], ready: [u64; 3]) -> Value {
+        let detail = |(cluster, ready): (&str, u64)| json!({"clusterName": cluster, "replicaStatus": {"readyReplicas": ready}});
+        let details: Vec<Value> = ["a", "b", "c"].into_iter().zip(ready).map(detail).collect();
+        json!({
+            "metadata": {"annotations": {MIN_AVAILABLE: text}},
+            "spec": {"schedulingStrategy": "Dividing"},
+            "status": {
+                "bindingClusters": ["ns-a/a", "ns-b/b", "ns-c/c"], "replicas": {WEB: shares},
+                "aggregatedStatuses": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop",
+                    "name": "web", "feedStatusDetails": details}],
+            },
+        })
+    }
+
+    fn inventory(wanted: u64) -> Value {
+        json!({"spec": {"feeds": [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web",
+             "desiredReplicas": wanted, "replicaJsonPath": "/spec/replicas"},
+            {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "x"},
+        ]}})
+    }
+
+    fn description(replicas: u64) -> [Arc<Value>; 1] {
+        let web = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "shop", "name": "web"}, "spec": {"replicas": replicas}});
+        [Arc::new(
+            json!({"spec": {"raw": ["%", BASE64.encode(web.to_string())]}}),
+        )]
+    }
+
+    /// What the cluster a gets, which has so many.
+    fn of_a(subscription: &Value, has: Option<u64>) -> u64 {
+        let inventory = inventory(10);
+        let division = division::of(Some(subscription), Some(&inventory), "ns-a");
+        let descriptions = has.map(description);
+        let descriptions = descriptions.as_ref().map_or(&[][..], |it| it);
+        let (division, _) = hold(subscription, Some(&inventory), "ns-a", descriptions, division);
+        let Division::Shares(shares) = division else {
+            panic!("{division:?}")
+        };
+        shares[0].replicas
+    }
+
+    #[test]
+    fn shrinks_as_others_become_ready() {
+        for (case, text, has, shares, ready, expected) in [
+            ("growing is never held", "100%", 2, [5, 5, 0], [0, 0, 0], 5),
+            ("nothing is ready elsewhere", "100%", 8, [2, 8, 0], [8, 0, 0], 8),
+            ("some are", "100%", 8, [2, 8, 0], [8, 5, 0], 5),
+            ("enough are", "100%", 8, [2, 8, 0], [8, 8, 0], 2),
+            ("a lower floor", "50%", 8, [2, 8, 0], [8, 0, 0], 5),
+            ("a count", "3", 8, [2, 8, 0], [8, 0, 0], 3),
+            ("a count that holds already", "1", 8, [2, 8, 0], [8, 0, 0], 2),
+            ("more than is wanted", "99", 8, [2, 8, 0], [8, 0, 0], 8),
+            (
+                "what another is to lose does not count",
+                "100%",
+                5,
+                [0, 0, 10],
+                [5, 5, 0],
+                5,
+            ),
+            ("nonsense holds all", "many", 8, [2, 8, 0], [8, 0, 0], 8),
+            ("none", "0", 8, [2, 8, 0], [8, 0, 0], 2),
+        ] {
+            assert_eq!(
+                of_a(&subscription(text, shares, ready), Some(has)),
+                expected,
+                "{case}"
+            );
+        }
+        assert_eq!(
+            of_a(&subscription("100%", [2, 8, 0], [0, 0, 0]), None),
+            2,
+            "what is new has nothing to keep"
+        );
+        let mut plain = subscription("100%", [2, 8, 0], [8, 0, 0]);
+        plain["metadata"] = json!({});
+        assert_eq!(of_a(&plain, Some(8)), 2, "nothing is declared");
+    }
+
+    /// However a move is carried out step by step, the ready replicas never fall under the floor, and it comes to its
+    /// end.
+    #[test]
+    fn a_move_never_falls_under_its_floor() {
+        for floor in [0_u64, 3, 7, 10] {
+            for target in [[0_u64, 10, 0], [5, 5, 0], [1, 2, 7], [0, 0, 10]] {
+                let mut has = [8_u64, 2, 0];
+                let mut ready = has;
+                let text = floor.to_string();
+                let mut rounds = 0;
+                while ready != target {
+                    rounds += 1;
+                    assert!(rounds < 100, "floor {floor}: {ready:?} never becomes {target:?}");
+                    let subscription = subscription(&text, target, ready);
+                    for (index, home) in ["ns-a", "ns-b", "ns-c"].into_iter().enumerate() {
+                        let inventory = inventory(10);
+                        let division = division::of(Some(&subscription), Some(&inventory), home);
+                        let live = description(has[index]);
+                        let (division, _) = hold(&subscription, Some(&inventory), home, &live, division);
+                        let Division::Shares(shares) = division else {
+                            panic!("{division:?}")
+                        };
+                        has[index] = shares[0].replicas;
+                    }
+                    // Pods that are too many go at once, new ones become ready one by one.
+                    for (ready, has) in ready.iter_mut().zip(has) {
+                        *ready = if *ready > has { has } else { has.min(*ready + 1) };
+                    }
+                    let sum: u64 = ready.iter().sum();
+                    assert!(sum >= floor, "floor {floor}: {ready:?} on the way to {target:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_is_bound_no_more_waits_for_the_others() {
+        let inventory = inventory(10);
+        let mut moved = subscription("80%", [0, 10, 0], [0, 3, 0]);
+        moved["status"]["bindingClusters"] = json!(["ns-b/b"]);
+        moved["status"]["replicas"] = json!({WEB: [10]});
+        let held = stays(&moved, Some(&inventory), "ns-a", &description(10));
+        assert_eq!(
+            held[0].to_string(),
+            "the cluster of ns-a keeps 5 replica(s) of Deployment shop/web instead of 0: 3 are ready elsewhere, and 8 \
+             must be at any time"
+        );
+        moved["status"]["aggregatedStatuses"][0]["feedStatusDetails"][1]["replicaStatus"]["readyReplicas"] =
+            json!(8);
+        assert_eq!(stays(&moved, Some(&inventory), "ns-a", &description(10)), []);
+        assert_eq!(stays(&moved, None, "ns-a", &description(10)), []);
+        moved["metadata"] = json!({});
+        assert_eq!(stays(&moved, Some(&inventory), "ns-a", &description(10)), []);
+    }
+
+    #[test]
+    fn reads_what_is_declared() {
+        for (text, expected) in [
+            ("3", Some(Floor::Count(3))),
+            ("0", Some(Floor::Count(0))),
+            ("80%", Some(Floor::Percent(80))),
+            ("100%", Some(Floor::Percent(100))),
+            ("101%", None),
+            ("-1", None),
+            ("", None),
+            ("%", None),
+            ("a lot", None),
+        ] {
+            assert_eq!(text.parse::<Floor>().ok(), expected, "{text:?}");
+        }
+        let fault = Floor::fault(&subscription("x", [0; 3], [0; 3]));
+        let fault = fault.expect("it is none").to_string();
+        assert!(fault.contains(MIN_AVAILABLE) && fault.contains("\"x\"") && fault.contains("80%"));
+    }
+}
