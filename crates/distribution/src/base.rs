@@ -21,7 +21,8 @@ pub struct View<'a> {
     pub base: &'a Value,
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
-    /// Every Description that carries the Base's uid.
+    /// Every Description that carries the Base's uid, or has the name of one of its Descriptions: labels are the child's
+    /// to write, and names nobody's to change.
     pub descriptions: &'a [Arc<Value>],
     /// Every Manifest and HelmChart that carries the Base's uid as a label.
     pub referenced: &'a [Arc<Value>],
@@ -37,6 +38,15 @@ enum Deployer {
 }
 
 impl Deployer {
+    const ALL: [Self; 2] = [Self::Helm, Self::Generic];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Helm => "-helm",
+            Self::Generic => "-generic",
+        }
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Helm => "Helm",
@@ -45,11 +55,20 @@ impl Deployer {
     }
 
     fn name(self, base: &str) -> String {
-        match self {
-            Self::Helm => format!("{base}-helm"),
-            Self::Generic => format!("{base}-generic"),
-        }
+        format!("{base}{}", self.suffix())
     }
+}
+
+/// The names that a Base's Descriptions have, whether they are there or not.
+pub fn description_names(base: &str) -> impl Iterator<Item = String> {
+    Deployer::ALL.into_iter().map(move |deployer| deployer.name(base))
+}
+
+/// The name of the Base that a Description of this name is made of.
+pub fn name_of_base(description: &str) -> Option<&str> {
+    Deployer::ALL
+        .into_iter()
+        .find_map(|deployer| description.strip_suffix(deployer.suffix()))
 }
 
 /// What to do about a Base.

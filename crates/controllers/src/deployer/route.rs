@@ -101,19 +101,27 @@ impl Deployer {
         if asks && change.new.as_deref().is_some_and(has_work) {
             self.queue.add(Job::Description(change.key.clone()));
         }
-        if differs(change, |it| {
-            (
-                it["spec"].clone(),
-                is_deleting(it),
-                it["metadata"]["labels"].clone(),
-            )
-        }) {
+        let kept = |it: &Value| {
+            ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone())
+        };
+        if differs(change, |it| (it["spec"].clone(), is_deleting(it), kept(it))) {
             let owner = label(change.object(), labels::CONFIG_UID);
             for key in self.indexes().bases.keys(&[owner]) {
                 self.queue.add(Job::Base(key));
             }
+            // Its labels and owners are the child's to take off.
+            if let Some(base) = distribution::base::name_of_base(&change.key.name) {
+                self.queue
+                    .add(Job::Base(ObjectKey::new(&*change.key.namespace, base)));
+            }
         }
-        if differs(change, |it| (it["status"].clone(), is_deleting(it))) {
+        if differs(change, |it| {
+            (
+                it["status"].clone(),
+                is_deleting(it),
+                it["metadata"]["labels"].clone(),
+            )
+        }) {
             self.wake_subscription(change.object(), Job::Status);
         }
     }

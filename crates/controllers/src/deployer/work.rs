@@ -69,6 +69,20 @@ impl Deployer {
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
     }
 
+    /// The Descriptions of a Base: by its uid, which a child may have taken off, and by their names.
+    fn descriptions_of(&self, base: &Value) -> Vec<Arc<Value>> {
+        let mut found = self
+            .indexes()
+            .descriptions
+            .find(&Tie::Uid(meta::uid(base).to_owned()));
+        let all = self.shared.cache(&apps::DESCRIPTIONS);
+        for name in base::description_names(meta::name(base)) {
+            let is_known = found.iter().any(|it| meta::name(it) == name);
+            found.extend(all.get(Some(meta::namespace(base)), &name).filter(|_| !is_known));
+        }
+        found
+    }
+
     /// Why the Base of a cluster that is not bound any more is to stay. A cluster that leaves is not kept.
     fn stays(&self, subscription: &Value, base: &Value) -> Option<String> {
         let home = meta::namespace(base);
@@ -86,10 +100,7 @@ impl Deployer {
             .shared
             .cache(&apps::FEED_INVENTORIES)
             .get_key(&ObjectKey::of(subscription));
-        let descriptions = self
-            .indexes()
-            .descriptions
-            .find(&Tie::Uid(meta::uid(base).to_owned()));
+        let descriptions = self.descriptions_of(base);
         let held = floor::stays(subscription, inventory.as_deref(), home, &descriptions);
         held.first().map(ToString::to_string)
     }
@@ -100,10 +111,10 @@ impl Deployer {
         };
         let uid = meta::uid(&object);
         let owner = meta::label(&object, labels::SUBSCRIPTION_UID);
-        let (descriptions, referenced, templates, subscription) = {
+        let descriptions = self.descriptions_of(&object);
+        let (referenced, templates, subscription) = {
             let mut indexes = self.indexes();
             (
-                indexes.descriptions.find(&Tie::Uid(uid.to_owned())),
                 indexes.templates().used_by(uid),
                 indexes.templates_of(&Feed::all_of(&object)),
                 owner.and_then(|uid| indexes.subscriptions.find(&Tie::Uid(uid.to_owned())).pop()),

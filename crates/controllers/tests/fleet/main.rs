@@ -600,6 +600,52 @@ async fn redoes_nothing_after_a_restart() {
     fleet.stop().await;
 }
 
+/// A child may write its Descriptions. What it writes does not take them away from the parent.
+#[tokio::test(start_paused = true)]
+async fn a_description_that_its_child_disowns_stays_the_parents() {
+    let mut fleet = Fleet::start().await;
+    let home = fleet.join("edge-7").await;
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    fleet.manifest("apps/v1", "Deployment", "foo", "web").await;
+    fleet.subscribe(&[&home]).await;
+    let whole = fleet.await_one(&apps::DESCRIPTIONS, &home).await;
+    let name = whole["metadata"]["name"].as_str().unwrap();
+    let (uid, subscription) = ("apps.clusternet.io/config.uid", "apps.clusternet.io/subs.uid");
+    for spoilt in [
+        json!({"metadata": {"labels": {uid: null}}}),
+        json!({"metadata": {"labels": {subscription: null}}}),
+        json!({"metadata": {"ownerReferences": null}}),
+        json!({"metadata": {"finalizers": null}}),
+        json!({"metadata": {"labels": {uid: "another", subscription: "another"}}}),
+        json!({"metadata": {"labels": null, "ownerReferences": null, "finalizers": null}, "spec": {"raw": ["e30="]}}),
+    ] {
+        fleet
+            .change(&apps::DESCRIPTIONS, &home, name, None, &spoilt)
+            .await;
+        fleet
+            .await_object(&apps::DESCRIPTIONS, Some(&home), name, |it| {
+                ["labels", "ownerReferences", "finalizers"]
+                    .into_iter()
+                    .all(|field| it["metadata"][field] == whole["metadata"][field])
+                    && it["spec"] == whole["spec"]
+            })
+            .await;
+    }
+    // Nor from its end, when both come at once.
+    let disowned = json!({"metadata": {"labels": null, "ownerReferences": null}});
+    fleet.stop().await;
+    fleet
+        .change(&apps::DESCRIPTIONS, &home, name, None, &disowned)
+        .await;
+    fleet.delete(&apps::SUBSCRIPTIONS, Some("default"), "app").await;
+    fleet.run();
+    fleet.take_away(&home, name).await;
+    fleet
+        .await_gone(&apps::SUBSCRIPTIONS, Some("default"), "app")
+        .await;
+    fleet.stop().await;
+}
+
 /// Two clusters, and a Subscription of a Deployment of 12 replicas that are divided; the clusters' namespaces.
 async fn divided(fleet: &Fleet, annotations: &serde_json::Value) -> [String; 2] {
     let homes = [fleet.join("edge-7").await, fleet.join("edge-8").await];
