@@ -36,6 +36,11 @@ impl Failure {
             code: 2,
         }
     }
+
+    /// What goes wrong with a command whose exit code 1 says that there are differences.
+    fn untold(self) -> Self {
+        Self { code: 2, ..self }
+    }
 }
 
 impl From<commands::Error> for Failure {
@@ -196,7 +201,7 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             commands::edit(&hub, &selection, args.editor(), out).await?;
         }
         PersonCommand::Diff(args) => {
-            let (hub, sources) = files(&args).await?;
+            let (hub, sources) = files(&args).await.map_err(Failure::untold)?;
             diff(commands::diff(&hub, &sources, out).await)?;
         }
         PersonCommand::Get(args) => {
