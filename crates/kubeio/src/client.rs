@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
 use crate::error::{BoxError, Error};
-use crate::options::{DeleteOptions, Form, ListOptions, Patch, WatchOptions, segment};
+use crate::options::{DeleteOptions, Form, ListOptions, Patch, Query, WatchOptions, segment};
 use crate::rate::Rate;
 use crate::transport::{Body, Connection, Transport, config_from_token};
 use crate::watch::WatchStream;
@@ -381,6 +381,41 @@ impl Client {
             .await
     }
 
+    /// Tries to make an object: checked and completed by the server, but not stored; answers what would be.
+    ///
+    /// # Errors
+    /// As those of [`Client::create`].
+    pub async fn try_create(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        let mut query = Query::default();
+        query.add("dryRun", "All");
+        let path = path(resource, namespace, None, None) + query.as_str();
+        self.value(Method::POST, &path, Some(object)).await
+    }
+
+    /// Tries to change a part of an object: checked and completed by the server, but not stored; answers what would be.
+    ///
+    /// # Errors
+    /// As those of [`Client::patch`].
+    pub async fn try_patch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: Patch,
+        body: &Value,
+    ) -> Result<Value, Error> {
+        let mut query = patch.query();
+        query.add("dryRun", "All");
+        let path = path(resource, namespace, Some(name), None) + query.as_str();
+        self.send_value(Method::PATCH, &path, Some(body), patch.content_type())
+            .await
+    }
+
     /// Posts to a subresource (`serviceaccounts/token`, `pods/eviction`…); answers what the server says.
     ///
     /// # Errors
@@ -600,4 +635,39 @@ fn request(
         request: path.to_owned(),
         problem: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake::{Fake, json_answer};
+
+    #[tokio::test]
+    async fn what_is_tried_is_marked_as_a_dry_run() {
+        let (fake, object) = (Fake::default(), json!({"metadata": {"name": "a"}}));
+        let client = fake.client();
+        let pods = ApiResource::namespaced("", "v1", "pods", "Pod");
+        for _ in 0..3 {
+            fake.answer(json_answer(&object));
+        }
+        client.try_create(&pods, Some("n"), &object).await.unwrap();
+        let apply = Patch::Apply {
+            manager: "m".into(),
+            force: true,
+        };
+        for patch in [Patch::Merge, apply] {
+            let tried = client.try_patch(&pods, Some("n"), "a", patch, &object).await;
+            assert_eq!(tried.unwrap(), object);
+        }
+        assert_eq!(
+            fake.requests(),
+            [
+                "POST /api/v1/namespaces/n/pods?dryRun=All",
+                "PATCH /api/v1/namespaces/n/pods/a?dryRun=All",
+                "PATCH /api/v1/namespaces/n/pods/a?fieldManager=m&force=true&dryRun=All",
+            ]
+        );
+    }
 }
