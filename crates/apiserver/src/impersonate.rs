@@ -21,11 +21,11 @@ const MAX_VALUES: usize = 512;
 
 /// What a request's headers ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Wanted {
-    name: String,
-    uid: String,
-    groups: Vec<String>,
-    extra: BTreeMap<String, Vec<String>>,
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The user that a request acts for: the caller itself without such headers. They are taken out of the request.
@@ -48,7 +48,7 @@ pub async fn apply(
 }
 
 /// Takes the headers out of a request.
-fn take(headers: &mut HeaderMap) -> Result<Option<Wanted>, ApiError> {
+pub(crate) fn take(headers: &mut HeaderMap) -> Result<Option<Wanted>, ApiError> {
     let ours: Vec<HeaderName> = headers
         .keys()
         .filter(|name| name.as_str().starts_with("impersonate-"))
@@ -79,8 +79,14 @@ fn take(headers: &mut HeaderMap) -> Result<Option<Wanted>, ApiError> {
             UID => wanted.uid = values.swap_remove(0),
             GROUP => wanted.groups = values,
             other => {
-                if let Some(key) = other.strip_prefix(EXTRA) {
-                    wanted.extra.entry(extra_key(key)).or_default().extend(values);
+                if let Some(key) = other.strip_prefix(EXTRA).map(extra_key) {
+                    // Whoever passes it on in a header would break that.
+                    if key.contains(char::is_control) {
+                        return Err(ApiError::bad_request(format!(
+                            "the header {name} stands for a key with control characters: leave them out"
+                        )));
+                    }
+                    wanted.extra.entry(key).or_default().extend(values);
                 }
             }
         }
@@ -239,6 +245,11 @@ mod tests {
         check(
             &[(USER, "clusternet"), ("impersonate-extra-other", "x")],
             r#"403 userextras.authentication.k8s.io "x" is forbidden: User "system:anonymous" cannot impersonate resource "userextras/other" in API group "authentication.k8s.io" at the cluster scope"#,
+        )
+        .await;
+        check(
+            &[(USER, "clusternet"), ("impersonate-extra-a%0Ab", "x")],
+            "400 the header impersonate-extra-a%0ab stands for a key with control characters: leave them out",
         )
         .await;
         check(

@@ -91,10 +91,28 @@ fn create(set: &Value, ordinal: i64, revision: &str) -> Action {
     pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(pod_name);
     pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = json!(ordinal.to_string());
     pod["spec"]["hostname"] = json!(pod_name);
+    mount_claims(set, &pod_name, &mut pod);
     Action::Create {
         resource: &PODS,
         namespace: Some(namespace(set).to_owned()),
         object: pod,
+    }
+}
+
+/// Puts a pod's own claims among its volumes, in place of those of the template with the same name. Nothing makes the
+/// claims themselves: there is no storage here.
+fn mount_claims(set: &Value, pod_name: &str, pod: &mut Value) {
+    let claims = set["spec"]["volumeClaimTemplates"].as_array();
+    for claim in claims.into_iter().flatten().map(name) {
+        let volumes = &mut pod["spec"]["volumes"];
+        if volumes.is_null() {
+            *volumes = json!([]);
+        }
+        if let Some(volumes) = volumes.as_array_mut() {
+            volumes.retain(|volume| volume["name"] != claim);
+            let claimed = json!({"claimName": format!("{claim}-{pod_name}")});
+            volumes.push(json!({"name": claim, "persistentVolumeClaim": claimed}));
+        }
     }
 }
 

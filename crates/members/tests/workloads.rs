@@ -318,6 +318,25 @@ fn stateful_pods_are_named_by_ordinal_and_go_from_the_end() {
 }
 
 #[test]
+fn stateful_pods_have_their_claims_among_their_volumes() {
+    let mut cluster = Cluster::new(1);
+    let mut set = workload("StatefulSet", 1, json!({}));
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+    set["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]);
+    cluster.create("statefulsets", set);
+    cluster.settle();
+    let volumes = &cluster.pods()[0]["spec"]["volumes"];
+    assert_eq!(
+        *volumes,
+        json!([
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
+        ])
+    );
+}
+
+#[test]
 fn a_daemon_set_has_a_pod_on_each_node() {
     let mut cluster = Cluster::new(3);
     cluster.create("daemonsets", workload("DaemonSet", 0, json!({})));

@@ -3,6 +3,7 @@
 //! HTTP: how the parent is reached is the caller's ([`TokenReviewer`], [`AccessReviewer`]). Entry: [`Delegated`].
 
 mod cache;
+pub(crate) mod fuzz;
 mod trust;
 
 use std::fmt;

@@ -12,7 +12,7 @@ use crate::user::{Peer, UserInfo};
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     clients: Option<CertificateVerifier>,
-    front_proxy: Option<FrontProxy>,
+    pub(super) front_proxy: Option<FrontProxy>,
 }
 
 impl Trust {

@@ -14,6 +14,7 @@ use super::{Call, Part, metadata, present, update};
 use crate::authz::{Attributes, require};
 use crate::body::Body;
 use crate::problems::Problems;
+use crate::registry::Served;
 use crate::strategy::Generation;
 use crate::{error, object};
 
@@ -26,7 +27,7 @@ const GENERATED_BASE: usize = 58;
 pub(super) async fn create(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let mut object = call.decode(&body)?;
     drop(body);
-    metadata::admit(call, &mut object, None)?;
+    metadata::admit(&call.served, call.namespace(), &mut object, None)?;
     let outcome = create_object(call, object, Tracked::ByDifference).await?;
     outcome.respond(call, StatusCode::CREATED)
 }
@@ -88,8 +89,8 @@ pub(super) async fn create_object(
         if tracked == Tracked::ByDifference {
             update::track(call, None, &mut object, Part::Main);
         }
-        prepare(call, &mut object);
-        validate(call, &object)?;
+        prepare(&served, call.now(), call.server.env().uuid(), &mut object);
+        validate(&served, &object)?;
         let grant = call.server.settle(&served, call.user, None, &mut object).await?;
         let name = text(&object, "name");
         let key = Key::new(&served.storage, call.namespace(), &name);
@@ -146,15 +147,12 @@ async fn dry_create(call: &Call<'_>, name: &str, object: Value) -> Result<Outcom
 }
 
 /// Sets what the server decides about a new object.
-fn prepare(call: &Call<'_>, object: &mut Value) {
-    let served = &call.served;
+pub(super) fn prepare(served: &Served, now: String, uid: String, object: &mut Value) {
     if served.has_status
         && let Some(map) = object.as_object_mut()
     {
         map.remove("status");
     }
-    let now = call.now();
-    let uid = call.server.env().uuid();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in [
             "deletionTimestamp",
@@ -174,8 +172,8 @@ fn prepare(call: &Call<'_>, object: &mut Value) {
     (served.strategy.create)(object);
 }
 
-fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
-    let served = &call.served;
+/// Refuses a new object that breaks its kind's rules.
+pub(super) fn validate(served: &Served, object: &Value) -> Result<(), ApiError> {
     let mut problems = Problems::default();
     metadata::validate(served, object, &mut problems);
     if let Some(schema) = &served.schema {

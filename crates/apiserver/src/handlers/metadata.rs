@@ -4,7 +4,6 @@ use machinery::ApiError;
 use machinery::names;
 use serde_json::{Map, Value};
 
-use super::Call;
 use crate::problems::Problems;
 use crate::registry::Served;
 
@@ -38,8 +37,12 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
 }
 
 /// A body's object: checks that it is one of the resource, and fills in what its path says.
-pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
-    let served = &call.served;
+pub(super) fn admit(
+    served: &Served,
+    namespace: &str,
+    object: &mut Value,
+    name: Option<&str>,
+) -> Result<(), ApiError> {
     if is_deeper(object, DEPTH_LIMIT) {
         return Err(ApiError::bad_request(format!(
             "the object nests deeper than {DEPTH_LIMIT} levels"
@@ -79,7 +82,6 @@ pub(super) fn admit(call: &Call<'_>, object: &mut Value, name: Option<&str>) -> 
             )));
         }
     }
-    let namespace = call.namespace();
     let found = text(metadata, "namespace");
     if served.namespaced {
         if !found.is_empty() && found != namespace {

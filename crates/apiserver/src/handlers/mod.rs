@@ -3,6 +3,7 @@
 mod create;
 mod delete;
 mod eviction;
+pub(crate) mod fuzz;
 mod list;
 mod metadata;
 mod patch;

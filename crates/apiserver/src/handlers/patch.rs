@@ -125,7 +125,7 @@ fn merged(old: &Value, patch: &Value) -> Value {
 /// Checks a patched object as if it had been sent whole.
 fn finish(call: &mut Call<'_>, new: &mut Value) -> Result<(), ApiError> {
     let name = call.info.name.clone();
-    metadata::admit(call, new, Some(&name))?;
+    metadata::admit(&call.served, call.namespace(), new, Some(&name))?;
     let warnings = call.warnings.len();
     let checked = update::check_schema(call, new);
     // A patch that is tried anew says the same again.
@@ -145,7 +145,7 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
     let WriteOptions { manager, force, .. } = call.options.clone();
     let mut config = config;
     let name = call.info.name.clone();
-    metadata::admit(call, &mut config, Some(&name))?;
+    metadata::admit(&call.served, call.namespace(), &mut config, Some(&name))?;
     if let Some(schema) = &call.served.schema {
         let unknown = schema.get().unknown_fields(&config);
         call.report_fields(unknowns(unknown))?;

@@ -51,7 +51,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
 /// Answers a review, or the old way to bind a pod.
 pub(super) async fn review(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let mut object = call.decode(&body)?;
-    super::metadata::admit(call, &mut object, None)?;
+    super::metadata::admit(&call.served, call.namespace(), &mut object, None)?;
     update::check_schema(call, &mut object)?;
     let answer = reviews::create(
         &call.server.gate,

@@ -30,7 +30,7 @@ pub(super) async fn replace(
     let mut wanted = call.decode(&body)?;
     drop(body);
     let name = call.info.name.clone();
-    metadata::admit(call, &mut wanted, Some(&name))?;
+    metadata::admit(&call.served, call.namespace(), &mut wanted, Some(&name))?;
     check_whole(call, &mut wanted)?;
     if part == Part::Main && call.served.strategy.create_on_update {
         let found = call
@@ -125,7 +125,7 @@ pub(super) enum Tracked {
 }
 
 /// A client that leaves out who manages which fields does not mean to change that.
-fn keep_managers(new: &mut Value, old: &Value) {
+pub(super) fn keep_managers(new: &mut Value, old: &Value) {
     let managers = &old["metadata"]["managedFields"];
     if managers.is_null()
         || new["metadata"]["managedFields"]
@@ -211,10 +211,15 @@ pub(super) fn unfit_fields(served: &Served, mut error: ApiError) -> ApiError {
 
 /// Prunes what the schema does not know, and fills in its defaults and those of the kind.
 pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<(), ApiError> {
-    let served = call.served.clone();
+    let unknown = fill(&call.served, object);
+    call.report_fields(unknowns(unknown))
+}
+
+/// The same without judging; says what was not known.
+pub(super) fn fill(served: &Served, object: &mut Value) -> Vec<String> {
+    let mut unknown = Vec::new();
     if let Some(schema) = &served.schema {
-        let unknown = schema.get().prune(object);
-        call.report_fields(unknowns(unknown))?;
+        unknown = schema.get().prune(object);
         if served.custom.is_some() {
             schema.get().fill_defaults(object);
         } else {
@@ -222,11 +227,11 @@ pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<()
         }
     }
     (served.strategy.default)(object);
-    Ok(())
+    unknown
 }
 
 /// Takes over from the old version what this request may not change.
-fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
+pub(super) fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
     match part {
         Part::Main => {
             if served.has_status {
@@ -331,7 +336,7 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(), ApiError> {
+pub(super) fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(), ApiError> {
     let mut problems = Problems::default();
     metadata::validate(served, new, &mut problems);
     metadata::no_new_finalizers(new, old, &mut problems);

@@ -30,7 +30,8 @@ pub(super) static POD: Strategy = Strategy {
 fn create_pod(pod: &mut Value) {
     let class = quality(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
-    let Some(spec) = field_mut(pod, "spec") else {
+    // What is no object here is refused once its types are looked at.
+    let Some(spec) = field_mut(pod, "spec").filter(|spec| spec.is_object()) else {
         return;
     };
     default_object(

@@ -3,7 +3,7 @@
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
-use super::pod::{default_spec, one_of, validate_spec};
+use super::pod::{default_spec, field_list, one_of, validate_spec};
 use super::schedule;
 use super::{Generation, Strategy, at_mut, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
@@ -96,7 +96,7 @@ pub(super) static STATEFUL_SET: Strategy = Strategy {
     create: |object| object["status"] = json!({"replicas": 0, "availableReplicas": 0}),
     validate: |object, problems| {
         replicas(object, problems);
-        template(object, &["Always"], problems);
+        template(&with_claims(object), &["Always"], problems);
     },
     validate_update: |new, old, problems| {
         const MUTABLE: [&str; 7] = [
@@ -260,12 +260,14 @@ fn label_job(job: &mut Value) {
     }
     let uid = job["metadata"]["uid"].clone();
     let name = job["metadata"]["name"].clone();
-    let Some(spec) = field_mut(job, "spec") else {
+    // What is no object here is refused once its types are looked at.
+    let Some(spec) = field_mut(job, "spec").filter(|spec| spec.is_object()) else {
         return;
     };
     if let Some(labels) = field_mut(spec, "template")
         .and_then(|template| field_mut(template, "metadata"))
         .and_then(|metadata| field_mut(metadata, "labels"))
+        .and_then(Value::as_object_mut)
     {
         for (key, value) in [
             ("batch.kubernetes.io/controller-uid", &uid),
@@ -273,7 +275,7 @@ fn label_job(job: &mut Value) {
             ("batch.kubernetes.io/job-name", &name),
             ("job-name", &name),
         ] {
-            labels[key] = value.clone();
+            labels.insert(key.to_owned(), value.clone());
         }
     }
     spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
@@ -281,6 +283,21 @@ fn label_job(job: &mut Value) {
     if let Some(metadata) = field_mut(job, "metadata") {
         default_field(metadata, "labels", labels);
     }
+}
+
+/// A StatefulSet whose pods have their claims among their volumes, as its controller makes them.
+fn with_claims(object: &Value) -> Value {
+    let mut object = object.clone();
+    let mut volumes: Vec<Value> = items_mut(&mut object, &["spec", "volumeClaimTemplates"])
+        .map(|claim| json!({"name": claim["metadata"]["name"]}))
+        .collect();
+    if let Some(list) =
+        at_mut(&mut object, &["spec", "template", "spec"]).and_then(|pod| field_list(pod, "volumes"))
+    {
+        volumes.retain(|claim| list.iter().all(|volume| volume["name"] != claim["name"]));
+        list.append(&mut volumes);
+    }
+    object
 }
 
 fn not_negative(value: &Value, path: &str, problems: &mut Problems) {
@@ -375,6 +392,25 @@ mod tests {
         let mut problems = Problems::default();
         (DEPLOYMENT.validate_update)(&other, &object, &mut problems);
         assert!(problems.into_causes()[0].message.ends_with("field is immutable"));
+    }
+
+    #[test]
+    fn a_stateful_set_mounts_its_claims() {
+        let check = |volumes: Value, mounted: &str, want: usize| {
+            let mut object = deployment();
+            object["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+            let pod = &mut object["spec"]["template"]["spec"];
+            pod["volumes"] = volumes;
+            pod["containers"][0]["volumeMounts"] = json!([{"name": mounted, "mountPath": "/data"}]);
+            (STATEFUL_SET.default)(&mut object);
+            let mut problems = Problems::default();
+            (STATEFUL_SET.validate)(&object, &mut problems);
+            assert_eq!(problems.into_causes().len(), want, "{object}");
+        };
+        check(Value::Null, "data", 0);
+        check(json!([{"name": "data"}, {"name": "tmp"}]), "data", 0);
+        check(json!([{"name": "tmp"}]), "tmp", 0);
+        check(json!([{"name": "tmp"}]), "other", 1);
     }
 
     #[test]

@@ -129,10 +129,10 @@ pub(super) fn restarts(pod: &Value, now: Timestamp) -> String {
         .iter()
         .filter(|status| init_only || is_sidecar(pod, &status["name"]))
         .chain(list(&pod["status"]["containerStatuses"]));
-    let mut count = 0;
+    let mut count: i64 = 0;
     let mut last: Option<&str> = None;
     for status in counted {
-        count += status["restartCount"].as_i64().unwrap_or(0);
+        count = count.saturating_add(status["restartCount"].as_i64().unwrap_or(0));
         let finished = status["lastState"]["terminated"]["finishedAt"].as_str();
         last = last.max(finished);
     }
