@@ -27,6 +27,7 @@ pub async fn explain(
     format: &Format,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
+    let name = subscription_name(name)?;
     let namespace = hub.scope.of(&SUBSCRIPTIONS, "")?;
     let object = hub
         .client
@@ -76,6 +77,24 @@ pub async fn explain(
     table(out, &subscription, &rows, clusters.len())?;
     writeln!(out, "{conclusion}")?;
     Ok(())
+}
+
+/// The name in `NAME` or `TYPE/NAME`.
+fn subscription_name(text: &str) -> Result<&str, Error> {
+    const TYPES: [&str; 5] = [
+        "sub",
+        "subs",
+        "subscription",
+        "subscriptions",
+        "subscriptions.apps.clusternet.io",
+    ];
+    match text.split_once('/') {
+        None => Ok(text),
+        Some((kind, name)) if TYPES.contains(&kind.to_lowercase().as_str()) && !name.is_empty() => Ok(name),
+        Some(_) => Err(Error::Usage(format!(
+            "{text:?}: only Subscriptions are explained: NAME or subscription/NAME"
+        ))),
+    }
 }
 
 fn table(
@@ -216,6 +235,19 @@ mod tests {
             "spec": {"subscribers": [{"clusterAffinity": {"matchLabels": {"a": "b"}}}]},
             "status": {"bindingClusters": ["ns/x"], "replicas": {"apps/v1/Deployment/shop/web": [3]}},
         })
+    }
+
+    #[test]
+    fn a_subscription_is_named_alone_or_with_its_type() {
+        for (text, expected) in [
+            ("app", Some("app")),
+            ("subs/app", Some("app")),
+            ("Subscription/app", Some("app")),
+            ("deployment/app", None),
+            ("subs/", None),
+        ] {
+            assert_eq!(subscription_name(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

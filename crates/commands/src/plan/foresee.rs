@@ -414,6 +414,8 @@ fn bases_after(after: &Value, live: &Live, world: &World) -> Vec<Arc<Value>> {
         bases: &live.bases,
         referenced: &[],
         template: &|feed| world.templates.get(feed).cloned(),
+        // What it comes to, however long a move is held.
+        stays: &|_| None,
         is_taken: &|_, _| false,
     });
     carried_out(live.bases.clone(), &apps::BASES, plan.actions)

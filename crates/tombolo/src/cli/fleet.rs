@@ -297,7 +297,7 @@ pub(crate) struct ClustersArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The Subscription's name.
+    /// The Subscription: its name, alone or as subscription/NAME.
     pub(crate) name: String,
     /// The configuration file of the scheduler that decides [default: none].
     #[arg(long, value_name = "FILE")]

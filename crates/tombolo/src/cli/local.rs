@@ -56,7 +56,8 @@ pub(crate) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// The hub runs outside the cluster, at this DNS name that the parent's API server can resolve.
+    /// The hub runs outside the cluster, at this DNS name that the parent's API server can resolve. That server must not
+    /// run with --enable-aggregator-routing=true, which takes no Services of type ExternalName.
     #[arg(long, value_name = "NAME")]
     pub(crate) hub_external_name: Option<String>,
     /// The hub's port.
