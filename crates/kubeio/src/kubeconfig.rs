@@ -1,12 +1,13 @@
 //! Kubeconfigs as kubectl reads them: several files as one, a context chosen from what they hold. What changes in a
 //! file later is `reload`'s business.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::config::{Cluster, Context, KubeConfigOptions, KubeconfigError};
+use kube::config::{Cluster, Context, KubeConfigOptions};
 
 use crate::client::Client;
 use crate::error::{BoxError, Error};
@@ -16,7 +17,7 @@ const USUAL_NAMESPACE: &str = "default";
 
 /// One or more kubeconfig files, read as one.
 #[derive(Debug, Clone)]
-pub struct Kubeconfig(kube::config::Kubeconfig);
+pub struct Kubeconfig(pub(crate) kube::config::Kubeconfig);
 
 /// What of a kubeconfig is to be used, where it is not what its current context says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,20 +52,20 @@ impl Kubeconfig {
         let mut merged: Option<kube::config::Kubeconfig> = None;
         let mut missing = None;
         for file in files {
-            let mut read = match kube::config::Kubeconfig::read_from(file) {
-                Ok(read) => read,
-                Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
+            let of_file = |problem: &dyn Display| unusable(format!("{}: {problem}", file.display()));
+            let bytes = match std::fs::read(file) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
                     missing = missing.or(Some(file));
                     continue;
                 }
-                Err(error) => return Err(unusable(format!("{}: {error}", file.display()))),
+                Err(error) => return Err(of_file(&error)),
             };
-            read.current_context = read.current_context.filter(|name| !name.is_empty());
+            let read =
+                parse(&bytes, file.parent().unwrap_or(Path::new(""))).map_err(|error| of_file(&error))?;
             merged = Some(match merged {
                 None => read,
-                Some(before) => before
-                    .merge(read)
-                    .map_err(|error| unusable(format!("{}: {error}", file.display())))?,
+                Some(before) => before.merge(read).map_err(|error| of_file(&error))?,
             });
         }
         merged.map(Self).ok_or_else(|| match missing {
@@ -101,7 +102,7 @@ impl Kubeconfig {
         })
     }
 
-    fn context(&self, choice: &Choice) -> Result<&Context, Error> {
+    pub(crate) fn context(&self, choice: &Choice) -> Result<&Context, Error> {
         let known = || self.0.contexts.iter().map(|entry| entry.name.as_str());
         let chosen = choice.context.as_ref().or(self.0.current_context.as_ref());
         let name = chosen.ok_or_else(|| {
@@ -115,7 +116,7 @@ impl Kubeconfig {
         found.ok_or_else(|| unknown("context", name, known()))
     }
 
-    fn cluster(&self, context: &Context) -> Result<&Cluster, Error> {
+    pub(crate) fn cluster(&self, context: &Context) -> Result<&Cluster, Error> {
         let name = &context.cluster;
         let found = self.0.clusters.iter().find(|entry| entry.name == *name);
         let found = found.and_then(|entry| entry.cluster.as_ref());
@@ -124,6 +125,60 @@ impl Kubeconfig {
             unknown("cluster", name, known)
         })
     }
+}
+
+/// One file's text. Paths in it are meant from its folder.
+pub(crate) fn parse(bytes: &[u8], folder: &Path) -> Result<kube::config::Kubeconfig, BoxError> {
+    let mut read = kube::config::Kubeconfig::from_yaml(&text(bytes)?)?;
+    read.current_context = read.current_context.filter(|name| !name.is_empty());
+    let absolute = |path: &mut Option<String>| {
+        if let Some(path) = path
+            && let Some(joined) = folder.join(&path).to_str()
+        {
+            joined.clone_into(path);
+        }
+    };
+    for cluster in read
+        .clusters
+        .iter_mut()
+        .filter_map(|entry| entry.cluster.as_mut())
+    {
+        absolute(&mut cluster.certificate_authority);
+    }
+    for user in read
+        .auth_infos
+        .iter_mut()
+        .filter_map(|entry| entry.auth_info.as_mut())
+    {
+        absolute(&mut user.client_certificate);
+        absolute(&mut user.client_key);
+        absolute(&mut user.token_file);
+        // A bare name is looked for among the programs of the system.
+        if let Some(exec) = &mut user.exec
+            && exec
+                .command
+                .as_ref()
+                .is_some_and(|command| command.contains(MAIN_SEPARATOR))
+        {
+            absolute(&mut exec.command);
+        }
+    }
+    Ok(read)
+}
+
+/// UTF-8, or UTF-16 behind a byte order mark, as editors on Windows save it.
+fn text(bytes: &[u8]) -> Result<String, BoxError> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        [0xef, 0xbb, 0xbf, rest @ ..] => return Ok(str::from_utf8(rest)?.to_owned()),
+        _ => return Ok(str::from_utf8(bytes)?.to_owned()),
+    };
+    let (units, []) = bytes[2..].as_chunks() else {
+        return Err("it ends within a character of UTF-16".into());
+    };
+    let units: Vec<u16> = units.iter().copied().map(unit).collect();
+    Ok(String::from_utf16(&units)?)
 }
 
 fn authority(cluster: &Cluster) -> Result<Option<Vec<u8>>, Error> {
@@ -163,8 +218,6 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     const ONE: &str = "
@@ -257,6 +310,29 @@ mod tests {
         let odd = write(folder.path(), "odd", "contexts: 7");
         let complaint = choose(&[one, odd.clone()], None).await.unwrap_err();
         assert!(complaint.starts_with(&odd.display().to_string()), "{complaint}");
+    }
+
+    #[test]
+    fn what_editors_put_before_a_text_is_no_part_of_it() {
+        let unit = |unit: u16| unit.to_be_bytes();
+        let wide = |order: fn([u8; 2]) -> [u8; 2]| -> Vec<u8> {
+            std::iter::once(0xfeff)
+                .chain("kind: Config".encode_utf16())
+                .flat_map(|one| order(unit(one)))
+                .collect()
+        };
+        let (big, little) = (wide(|pair| pair), wide(|[high, low]| [low, high]));
+        for bytes in [&b"kind: Config"[..], b"\xef\xbb\xbfkind: Config", &big, &little] {
+            assert_eq!(text(bytes).unwrap(), "kind: Config");
+        }
+        for (bytes, complaint) in [
+            (&big[..big.len() - 1], "it ends within a character of UTF-16"),
+            (b"\xff\xfe\x00", "it ends within a character of UTF-16"),
+            (b"\xfe\xff\xd8\x00", "invalid utf-16: lone surrogate found"),
+            (b"\xff", "invalid utf-8 sequence of 1 bytes from index 0"),
+        ] {
+            assert_eq!(text(bytes).unwrap_err().to_string(), complaint);
+        }
     }
 
     #[tokio::test]

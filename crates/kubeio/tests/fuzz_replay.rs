@@ -21,3 +21,21 @@ fn discovery() {
         kubeio::fuzz::fuzz_discovery,
     );
 }
+
+#[test]
+fn failures() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/failure"),
+        ROUNDS,
+        kubeio::fuzz::fuzz_failure,
+    );
+}
+
+#[test]
+fn kubeconfigs() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/kubeconfig"),
+        500,
+        kubeio::fuzz::fuzz_kubeconfig,
+    );
+}

@@ -22,7 +22,7 @@ pub struct Behaviour {
     /// From being ready to the end of its containers.
     pub exit_after: Option<Duration>,
     /// The code with which they end.
-    pub exit_code: i64,
+    pub exit_code: i32,
     /// Whether they would be started anew after that, as its restart policy says: they wait for it from then on.
     pub restarts: bool,
     /// Why it never becomes ready.
@@ -75,12 +75,12 @@ impl Behaviour {
 }
 
 /// The code with which a pod's containers end, if all of them run commands that do.
-fn commands_end(pod: &Value) -> Option<i64> {
+fn commands_end(pod: &Value) -> Option<i32> {
     let codes =
         containers(pod).map(|container| commands::of_container(pod, container).map(|output| output.code));
     let codes: Vec<i32> = codes.collect::<Option<_>>()?;
     let failed = codes.iter().find(|code| **code != 0);
-    failed.or(codes.first()).map(|code| i64::from(*code))
+    failed.or(codes.first()).copied()
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
@@ -120,6 +120,14 @@ mod tests {
         );
         let job = json!({"metadata": {"ownerReferences": [{"kind": "Job"}]}});
         assert_eq!(Behaviour::of(&job).exit_after, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn ignores_codes_that_no_status_can_hold() {
+        for (code, want) in [("137", 137), ("-1", -1), ("4294967296", 0), ("x", 0), ("", 0)] {
+            let pod = json!({"metadata": {"annotations": {"members.tombolo.io/exit-code": code}}});
+            assert_eq!(Behaviour::of(&pod).exit_code, want, "{code}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use futures::{SinkExt, StreamExt};
 use http::{Request, Response};
 use machinery::ApiError;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::protocol::Message;
 
@@ -19,7 +21,7 @@ use crate::backend::{container, query};
 use crate::commands;
 use crate::said::{self, Said};
 use crate::streams::{Exec, Forward, Task, typed};
-use crate::upgrade::{self, Pipe, WebSocket};
+use crate::upgrade::{self, Pipe};
 use crate::world::pod_ready;
 
 const STDIN: u8 = 0;
@@ -113,8 +115,9 @@ fn runs(info: &RequestInfo, pod: &Value) -> Result<(), ApiError> {
     )))
 }
 
-async fn converse(
-    mut socket: WebSocket,
+/// Says what a command or a container says, and hears what it reads, until either ends.
+pub(crate) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut socket: WebSocketStream<S>,
     task: &Task,
     terminal: bool,
     wanted: &[&str],
@@ -144,8 +147,8 @@ async fn converse(
 }
 
 /// Passes on what is typed and said, until either ends or the client leaves.
-async fn go_on(
-    socket: &mut WebSocket,
+async fn go_on<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<S>,
     copies: bool,
     terminal: bool,
     mut said: BoxStream<'static, Said>,

@@ -156,7 +156,7 @@ fn waiting(pod: &Value, reason: &str, now: Timestamp) -> Option<Value> {
     }))
 }
 
-fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
+fn ended(pod: &Value, exit_code: i32, now: Timestamp) -> Value {
     json!({
         "phase": if exit_code == 0 { "Succeeded" } else { "Failed" },
         "conditions": conditions(false, "PodCompleted", now),
@@ -168,7 +168,7 @@ fn ended(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
 }
 
 /// A pod whose containers ended and would be started anew: they wait for that, and nothing more happens.
-fn backing_off(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
+fn backing_off(pod: &Value, exit_code: i32, now: Timestamp) -> Value {
     json!({
         "phase": "Running",
         "conditions": conditions(false, "ContainersNotReady", now),
@@ -180,9 +180,15 @@ fn backing_off(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
     })
 }
 
-fn terminated(pod: &Value, exit_code: i64, now: Timestamp) -> Value {
-    json!({
+fn terminated(pod: &Value, exit_code: i32, now: Timestamp) -> Value {
+    const STARTED: &str = "/status/containerStatuses/0/state/running/startedAt";
+    let mut state = json!({
         "exitCode": exit_code, "reason": if exit_code == 0 { "Completed" } else { "Error" },
-        "startedAt": text(pod, "/status/containerStatuses/0/state/running/startedAt"), "finishedAt": seconds(now),
-    })
+        "finishedAt": seconds(now),
+    });
+    // Who else wrote the status may have left it out, and the server takes nothing but a time.
+    if time(pod, STARTED).is_some() {
+        state["startedAt"] = json!(text(pod, STARTED));
+    }
+    state
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, he
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use machinery::ApiError;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -29,9 +29,6 @@ const SPDY: &str = "SPDY/3.1";
 /// How long the client may take to close a connection on which everything is said.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// A WebSocket on an upgraded connection.
-pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
-
 /// What both ends speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreed {
@@ -44,7 +41,7 @@ pub(crate) enum Agreed {
 /// An upgraded connection.
 pub(crate) enum Pipe {
     Raw(TokioIo<Upgraded>),
-    WebSocket(Box<WebSocket>),
+    WebSocket(Box<WebSocketStream<TokioIo<Upgraded>>>),
 }
 
 /// Why a conversation ended early.
@@ -123,19 +120,21 @@ where
         let io = TokioIo::new(upgraded);
         let pipe = match agreed {
             Agreed::Spdy(_) => Pipe::Raw(io),
-            Agreed::WebSocket(_) => {
-                let limits = WebSocketConfig::default()
-                    .max_message_size(Some(1 << 20))
-                    .max_frame_size(Some(1 << 20));
-                let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(limits)).await;
-                Pipe::WebSocket(Box::new(socket))
-            }
+            Agreed::WebSocket(_) => Pipe::WebSocket(Box::new(web_socket(io).await)),
         };
         if let Err(error) = talk(pipe).await {
             tracing::debug!(error = %runtime::Chain(&error), "a simulated pod's conversation ended early");
         }
     });
     Ok(response)
+}
+
+/// Our end of a WebSocket, with bounds on what a client may send at once.
+pub(crate) async fn web_socket<S: AsyncRead + AsyncWrite + Unpin>(io: S) -> WebSocketStream<S> {
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(1 << 20))
+        .max_frame_size(Some(1 << 20));
+    WebSocketStream::from_raw_socket(io, Role::Server, Some(limits)).await
 }
 
 fn switching(request: &HeaderMap, agreed: Agreed) -> Response<Body> {
@@ -231,7 +230,9 @@ impl Pipe {
 }
 
 /// Closes a WebSocket. kubectl reads until the close is answered: the connection must not end before.
-pub(crate) async fn close(socket: &mut WebSocket) -> Result<(), tungstenite::Error> {
+pub(crate) async fn close<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<S>,
+) -> Result<(), tungstenite::Error> {
     let done = CloseFrame {
         code: CloseCode::Normal,
         reason: Utf8Bytes::default(),

@@ -12,3 +12,21 @@ fn spdy() {
         members::fuzz::fuzz_spdy,
     );
 }
+
+#[test]
+fn channels() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/channels"),
+        1_000,
+        members::fuzz::fuzz_channels,
+    );
+}
+
+#[test]
+fn behaviours() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/behaviour"),
+        1_000,
+        members::fuzz::fuzz_behaviour,
+    );
+}

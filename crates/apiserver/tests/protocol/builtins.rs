@@ -15,6 +15,49 @@ fn deployment(name: &str) -> Value {
 }
 
 #[tokio::test]
+async fn fields_of_a_wrong_type_are_the_clients_fault() {
+    let it = Harness::new().await;
+    let pod_of = |spec: Value| json!({"spec": {"template": spec}});
+    for (group, plural) in [
+        ("api/v1", "pods"),
+        ("api/v1", "services"),
+        ("api/v1", "secrets"),
+        ("api/v1", "persistentvolumeclaims"),
+        ("apis/apps/v1", "deployments"),
+        ("apis/apps/v1", "statefulsets"),
+        ("apis/batch/v1", "jobs"),
+        ("apis/batch/v1", "cronjobs"),
+        ("apis/autoscaling/v1", "horizontalpodautoscalers"),
+        ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+        ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    ] {
+        for mut odd in [
+            json!({"spec": "x", "data": "x", "subjects": "x"}),
+            json!({"spec": ["x"], "data": ["x"], "subjects": {"a": "x"}}),
+            json!({"spec": {"ports": "x", "containers": ["x"], "volumes": 1}, "data": 1, "roleRef": "x"}),
+            json!({"metadata": {"labels": "x", "annotations": ["x"]}}),
+            pod_of(json!("x")),
+            pod_of(json!({"metadata": "x"})),
+            pod_of(json!({"metadata": {"labels": "x"}, "spec": "x"})),
+        ] {
+            odd["metadata"]["name"] = json!("a");
+            let answer = it
+                .post(&format!("/{group}/namespaces/default/{plural}"), odd.clone())
+                .await;
+            let code = answer.status.as_u16();
+            // What a kind does not know is left out, so that some of it is accepted.
+            assert!(code < 500, "{code} to {odd} as {plural}");
+        }
+    }
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"metadata": {"labels": "x"}}}});
+    it.post("/apis/batch/v1/namespaces/default/jobs", job)
+        .await
+        .expect(400);
+    let pod = json!({"metadata": {"name": "p"}, "spec": "x"});
+    it.post("/api/v1/namespaces/default/pods", pod).await.expect(400);
+}
+
+#[tokio::test]
 async fn deployments_get_their_defaults_and_generations() {
     let it = Harness::new().await;
     let made = it.post(DEPLOYMENTS, deployment("d")).await.expect(201);
