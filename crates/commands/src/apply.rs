@@ -13,12 +13,13 @@ use crate::scope::Scope;
 use crate::{Error, Hub, Source, read};
 
 /// Where kubectl keeps what was applied last; ours must continue what kubectl began, and the other way round.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-struct Wanted {
-    resource: ApiResource,
-    namespace: Option<String>,
-    object: Value,
+/// An object as a file asks for it.
+pub(crate) struct Wanted {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) object: Value,
 }
 
 impl Wanted {
@@ -43,7 +44,7 @@ impl Wanted {
         })
     }
 
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let group = meta::gvk(&self.object).group;
         let dot = if group.is_empty() { "" } else { "." };
         format!(
@@ -53,7 +54,7 @@ impl Wanted {
         )
     }
 
-    async fn live(&self, hub: &Hub) -> Result<Option<Value>, Error> {
+    pub(crate) async fn live(&self, hub: &Hub) -> Result<Option<Value>, Error> {
         let title = self.title();
         hub.client
             .get_opt(
@@ -66,7 +67,7 @@ impl Wanted {
     }
 
     /// The object as it is to be stored: with what was applied in its annotation.
-    fn annotated(&self) -> Value {
+    pub(crate) fn annotated(&self) -> Value {
         let mut applied = self.object.clone();
         if let Some(annotations) = applied
             .pointer_mut("/metadata/annotations")
@@ -81,7 +82,7 @@ impl Wanted {
 
     /// What has to change in the live object, and how it is to be sent. Lists of built-in kinds are merged by their
     /// keys, so that what the server filled in is not taken for something to remove.
-    fn patch(&self, live: &Value) -> Result<(Patch, Value), Error> {
+    pub(crate) fn patch(&self, live: &Value) -> Result<(Patch, Value), Error> {
         let last = meta::annotation(live, LAST_APPLIED);
         let last: Value = last
             .and_then(|text| serde_json::from_str(text).ok())
@@ -111,7 +112,7 @@ impl Wanted {
 }
 
 /// What the files ask for; an object that makes no sense is an error of its own.
-async fn wanted(hub: &Hub, sources: &[Source]) -> Result<Vec<Result<Wanted, Error>>, Error> {
+pub(crate) async fn wanted(hub: &Hub, sources: &[Source]) -> Result<Vec<Result<Wanted, Error>>, Error> {
     let objects = read(sources)?;
     if objects.is_empty() {
         return Err(Error::Usage("the files hold no objects".into()));

@@ -120,7 +120,7 @@ fn table(
     Ok(())
 }
 
-fn strategy(strategy: Strategy) -> &'static str {
+pub(crate) fn strategy(strategy: Strategy) -> &'static str {
     match strategy {
         Strategy::Replication => "replicated",
         Strategy::StaticDividing => "divided by weight",

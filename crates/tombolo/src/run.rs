@@ -8,15 +8,15 @@ use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
 use commands::{
-    Brought, Deletion, Existing, Hub, JoinOptions, KubectlWords, Listing, Namespaces, Place, Selection,
-    Source, Target, Which, Words,
+    Brought, Deletion, Existing, Hub, Intent, JoinOptions, KubectlWords, Listing, Namespaces, Place,
+    PlanOptions, Selection, Source, Target, Which, Words,
 };
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, RoleCommand, SimArgs, UpArgs,
-    WordsArgs,
+    Command, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs, RoleCommand,
+    SimArgs, UpArgs, WordsArgs,
 };
 use crate::out::{OnLoss, Out};
 use crate::roles;
@@ -157,6 +157,7 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         PersonCommand::Apply(_)
         | PersonCommand::Create(_)
         | PersonCommand::Diff(_)
+        | PersonCommand::Plan(_)
         | PersonCommand::Edit(_)
         | PersonCommand::Delete(_)
         | PersonCommand::Scale(_)
@@ -261,6 +262,7 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             let hub = hub_in(&args.hub, &args.namespace).await?;
             commands::explain(&hub, &args.name, &config, &args.output.output, out).await?;
         }
+        PersonCommand::Plan(args) => plan(args, out).await?,
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
@@ -302,6 +304,23 @@ async fn in_member(verb: &str, args: MemberArgs) -> Result<(), Failure> {
         0 => Ok(()),
         code => Err(Failure { error: None, code }),
     }
+}
+
+async fn plan(args: PlanArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let options = PlanOptions {
+        placement: roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?,
+        own_kinds: args.replica_path,
+    };
+    let intent = if args.delete {
+        Intent::Delete
+    } else {
+        Intent::Apply
+    };
+    let hub = hub_in(&args.hub, &args.namespace)
+        .await
+        .map_err(Failure::untold)?;
+    let sources = sources(&args.filename);
+    diff(commands::plan(&hub, &sources, intent, &options, &args.output.output, out).await)
 }
 
 /// As kubectl's: exit code 1 says that there are differences, above 1 that it failed.

@@ -1,9 +1,11 @@
 //! Our own command line against a hub: which objects it means, how it prints them, and what it does when nobody reads.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use e2e::{Bench, Process, Up, contains, tombolo, wait_for};
+use serde_json::{Value, json};
 
 #[test]
 fn objects_are_chosen_and_printed_as_with_kubectl() {
@@ -219,4 +221,180 @@ fn a_cluster_that_never_registered_leaves_no_token_behind() {
         let secrets = child.kubectl().run("-n clusternet-system get secrets -o name");
         assert!(!secrets.contains("bootstrap"), "{secrets}");
     }
+}
+
+const TEMPLATES: &str = include_str!("../../../examples/nginx/nginx.yaml");
+const SUBSCRIPTION: &str = include_str!("../../../examples/nginx/subscription.yaml");
+
+/// What a plan says comes true, to the field, and nothing is written before.
+#[test]
+fn a_plan_comes_true() {
+    let Some(bench) = Bench::find("a_plan_comes_true") else {
+        return;
+    };
+    let up = Up::start(&bench, &["--demo"]);
+    let affinity = |more: &str| {
+        let selector = "matchExpressions:\n          - {key: clusters.clusternet.io/cluster-name, operator: In, \
+                        values: [member-1, member-2]}";
+        let narrow = SUBSCRIPTION.replace("matchLabels:\n          demo: nginx", selector);
+        narrow.replace("metadata:\n", &format!("metadata:\n{more}"))
+    };
+    let image = TEMPLATES.replace("nginx:1.29", "nginx:1.30");
+    let home = home_of(&up, "member-1");
+    let replicas = json!({
+        "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Localization",
+        "metadata": {"namespace": home, "name": "more"},
+        "spec": {
+            "overridePolicy": "ApplyNow",
+            "feed": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "web", "name": "nginx"},
+            "overrides": [{"name": "more", "type": "MergePatch", "value": "{\"spec\": {\"replicas\": 5}}"}],
+        },
+    });
+    for (edit, summary, told) in [
+        (affinity(""), [1, 0, 0, 3], "lost: member-3"),
+        (
+            image,
+            [2, 0, 2, 0],
+            "In 2 cluster(s) (member-1, member-2):\n  ~ Deployment web/nginx\n      \
+             spec.template.spec.containers[nginx].image: nginx:1.29 -> nginx:1.30\n",
+        ),
+        (
+            replicas.to_string(),
+            [1, 0, 1, 0],
+            "In 1 cluster(s) (member-1):\n  ~ Deployment web/nginx\n      spec.replicas: 2 -> 5\n",
+        ),
+    ] {
+        comes_true(&up, &edit, summary, told);
+    }
+    // It touches the Subscription, and changes no cluster.
+    let (code, text) = plan(&up, &affinity("  annotations: {note: none}\n"), &[]);
+    contains(&text, &["2 cluster(s) now, 2 then", "Nothing would change."]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = plan(&up, &replicas.to_string(), &["--delete"]);
+    contains(&text, &["spec.replicas: 5 -> 2"]);
+    assert_eq!(code, Some(1), "{text}");
+    let (code, text) = plan(&up, &SUBSCRIPTION.replace("Replication", "Random"), &[]);
+    contains(
+        &text,
+        &[
+            "subscription.apps.clusternet.io/nginx cannot be applied",
+            "Random",
+        ],
+    );
+    assert_eq!(code, Some(2), "{text}");
+    // That nothing can be told is not that something differs.
+    for verb in ["plan", "diff"] {
+        let words = [verb, "--kubeconfig", "/none", "-f", "/none"];
+        let output = tombolo(&up.bench, &words).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{verb}: {}", said(&output));
+    }
+}
+
+/// Plans an edit, makes it, and waits until every Description is as it was said.
+fn comes_true(up: &Up, edit: &str, [clusters, added, changed, removed]: [u32; 4], told: &str) {
+    let before = (described(up), versions(up));
+    let (code, text) = plan(up, edit, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    contains(&text, &[told]);
+    let (_, text) = plan(up, edit, &["-o", "json"]);
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let summary = &document["summary"];
+    let found = ["clusters", "added", "changed", "removed"].map(|word| summary[word].clone());
+    assert_eq!(
+        found,
+        [clusters, added, changed, removed].map(|count| json!(count)),
+        "{document:#}"
+    );
+    assert_eq!((described(up), versions(up)), before, "nothing is written");
+    let mut expected = before.0;
+    for cluster in document["subscriptions"][0]["clusters"]
+        .as_array()
+        .expect("clusters")
+    {
+        let home = cluster["namespace"].as_str().expect("a namespace");
+        for object in cluster["objects"].as_array().expect("objects") {
+            let key = (
+                home.to_owned(),
+                object["kind"].as_str().expect("a kind").to_owned(),
+            );
+            if object["change"] == "removed" {
+                expected.remove(&key);
+            }
+            for field in object["fields"].as_array().into_iter().flatten() {
+                let path = field["path"].as_str().expect("a path");
+                let path = path
+                    .replace("[nginx]", "[0]")
+                    .replace(['.', '['], "/")
+                    .replace(']', "");
+                let place = expected
+                    .get_mut(&key)
+                    .and_then(|it| it.pointer_mut(&format!("/{path}")));
+                let place = place.expect("it was there");
+                assert_eq!(*place, field["old"]);
+                place.clone_from(&field["new"]);
+            }
+        }
+    }
+    let file = up.folder.path().join("edit.yaml");
+    up.ours(&["apply", "-f", &file.display().to_string()]);
+    let (code, text) = plan(up, edit, &[]);
+    assert_eq!((code, text.as_str()), (Some(0), "Nothing would change.\n"));
+    wait_for("what was planned", Duration::from_secs(20), || {
+        let now = described(up);
+        if now == expected {
+            Ok(())
+        } else {
+            Err(format!("{now:#?} is not {expected:#?}"))
+        }
+    });
+}
+
+/// The exit code and both outputs.
+fn plan(up: &Up, edit: &str, flags: &[&str]) -> (Option<i32>, String) {
+    let file = up.folder.path().join("edit.yaml");
+    std::fs::write(&file, edit).expect("a file can be written");
+    let output = tombolo(&up.bench, &["plan", "--data-dir"])
+        .arg(up.data())
+        .arg("-f")
+        .arg(&file)
+        .args(flags)
+        .output()
+        .expect("it starts");
+    (output.status.code(), said(&output))
+}
+
+fn home_of(up: &Up, member: &str) -> String {
+    let clusters = up.kubectl().json("mcls -A").expect("clusters");
+    let mut clusters = clusters["items"].as_array().into_iter().flatten();
+    let cluster = clusters.find(|it| it["metadata"]["name"] == member);
+    let namespace = cluster.and_then(|it| it["metadata"]["namespace"].as_str());
+    namespace.expect("the member is a cluster").to_owned()
+}
+
+/// What each cluster is to have, by its namespace and the object's kind; without what kubectl and ours note about it.
+fn described(up: &Up) -> BTreeMap<(String, String), Value> {
+    let template = "{{range .items}}{{$home := .metadata.namespace}}{{range .spec.raw}}{{$home}} {{base64decode \
+                    .}}{{\"\\n\"}}{{end}}{{end}}";
+    let text = up
+        .kubectl()
+        .run(&format!("get desc -A -o 'go-template={template}'"));
+    let objects = text.lines().map(|line| {
+        let (home, object) = line.split_once(' ').expect("a namespace and an object");
+        let mut object: Value = serde_json::from_str(object).expect("JSON");
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("annotations");
+        }
+        let kind = object["kind"].as_str().expect("a kind").to_owned();
+        ((home.to_owned(), kind), object)
+    });
+    objects.collect()
+}
+
+/// The versions of what an edit writes.
+fn versions(up: &Up) -> String {
+    up.kubectl()
+        .run("get manifests,local,glob -A -o jsonpath={.items[*].metadata.resourceVersion}")
+        + &up
+            .kubectl()
+            .run("get subs -A -o jsonpath={.items[*].metadata.generation}")
 }

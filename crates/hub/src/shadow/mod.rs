@@ -41,6 +41,7 @@ use self::delete::Deletion;
 use self::mirrors::{Mirror, Mirrors};
 pub(crate) use self::parent::Parameters;
 use self::parent::Parent;
+pub use self::template::to_manifest;
 use crate::Config;
 use crate::respond;
 

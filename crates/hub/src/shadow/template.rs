@@ -89,12 +89,7 @@ fn identity(
 
 /// Makes the Manifest of an object; trims the object. `old` is the Manifest as it is now: labels that others put on it
 /// stay, labels that the object has lost go.
-pub(crate) fn to_manifest(
-    resource: &ApiResource,
-    reserved: &str,
-    mut object: Value,
-    old: Option<&Value>,
-) -> Value {
+pub fn to_manifest(resource: &ApiResource, reserved: &str, mut object: Value, old: Option<&Value>) -> Value {
     trim(&mut object);
     if let Some(annotations) = object
         .pointer_mut("/metadata/annotations")

@@ -311,6 +311,30 @@ pub(crate) struct ExplainArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A file, a folder, or - for standard input; may be given several times. Subscriptions, Globalizations,
+    /// Localizations, HelmCharts and templates, as they would be after the edit.
+    #[arg(short, long, required = true, value_name = "FILE")]
+    pub(crate) filename: Vec<String>,
+    /// Shows what deleting the objects would change.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// The configuration file of the scheduler that would decide [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+    /// A custom kind whose replicas can be divided, as the controllers are told: KIND.GROUP=REPLICAS[:TEMPLATE]. Those
+    /// that the Subscription divides already are known. May be given several times.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) replica_path: Vec<controllers::OwnKind>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct KubeconfigArgs {
     /// The cluster: its name, NAMESPACE/NAME or id.
     pub(crate) cluster: String,

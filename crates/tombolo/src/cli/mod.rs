@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
     ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs, JoinArgs,
-    KubeconfigArgs, LeaveArgs, MemberArgs, ScaleArgs, WordsArgs,
+    KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
 pub(crate) use roles::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs};
@@ -79,6 +79,8 @@ pub(crate) enum PersonCommand {
     Clusters(ClustersArgs),
     /// Says of each cluster whether a Subscription goes there, why, and what would have to change.
     Explain(ExplainArgs),
+    /// Shows what an edit would change in the clusters, before anybody makes it; exit code 1 if anything.
+    Plan(PlanArgs),
     /// Prints a kubeconfig that reaches a cluster through the hub.
     Kubeconfig(KubeconfigArgs),
     /// Runs a command in a pod of a cluster: `exec --cluster NAME -n NAMESPACE POD -- COMMAND`.

@@ -103,6 +103,7 @@ fn what_makes_no_sense_is_refused_while_it_is_read() {
         "delete",
         "join --name a --parent-url foo",
         "label",
+        "plan",
     ] {
         let words = std::iter::once("tombolo").chain(line.split(' '));
         assert!(Cli::try_parse_from(words).is_err(), "{line}");
