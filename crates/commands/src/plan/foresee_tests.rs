@@ -1,5 +1,10 @@
 //! Edits of a small fleet: what is foreseen, and that nothing more is foreseen once it came.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::super::compare::{Verb, feed_of};
+use super::super::fields::Field;
 use super::*;
 
 /// A cluster of its own namespace `ns-<name>`, with a label `zone`.
@@ -391,24 +396,6 @@ fn what_cannot_be_decided_is_said() {
     assert!(
         error.contains("spec.schedulingStrategy: unsupported value"),
         "{error}"
-    );
-}
-
-#[test]
-fn a_charts_values_are_part_of_it() {
-    let raw = |text: &str| json!([BASE64.encode(text)]);
-    let chart =
-        json!({"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmChart", "metadata": {"name": "c"}});
-    let mut description = json!({"metadata": {"namespace": "ns", "name": "d"},
-        "spec": {"deployer": "Helm", "chartRaw": raw(&chart.to_string()), "raw": raw("")}});
-    assert_eq!(decoded(&description).unwrap(), [chart]);
-    description["spec"]["raw"] = raw("{\"a\":1}");
-    assert_eq!(decoded(&description).unwrap()[0]["values"], json!({"a": 1}));
-    description["spec"]["raw"] = json!(["?"]);
-    let error = decoded(&description).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "Description ns/d cannot be compared: spec.raw[0] is no JSON in base64"
     );
 }
 

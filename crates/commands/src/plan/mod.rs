@@ -3,6 +3,7 @@
 //! The hub completes what the files say as it would for `apply`, by way of dry runs; what follows of it is decided here
 //! by the scheduler's and the controllers' own functions, over what the hub has now. Nothing is written.
 
+mod compare;
 mod fields;
 mod foresee;
 mod report;
@@ -64,7 +65,7 @@ pub async fn plan(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let (mut failures, mut edits) = (Failures::default(), Vec::new());
-    for wanted in wanted(hub, sources).await? {
+    for wanted in last_of_each(wanted(hub, sources).await?) {
         let edit = async { Edit::new(hub, &wanted?, intent).await };
         failures.take(edit.await.map(|edit| edits.extend(edit)))?;
     }
@@ -88,6 +89,22 @@ pub async fn plan(
     } else {
         Ok(())
     }
+}
+
+/// Of an object that the files name more than once the last counts, as it is what `apply` leaves.
+fn last_of_each(all: Vec<Result<Wanted, Error>>) -> Vec<Result<Wanted, Error>> {
+    let mut kept: Vec<Result<Wanted, Error>> = Vec::new();
+    for wanted in all {
+        if let Ok(new) = &wanted {
+            let same = |old: &Wanted| {
+                (&old.resource, &old.namespace) == (&new.resource, &new.namespace)
+                    && meta::name(&old.object) == meta::name(&new.object)
+            };
+            kept.retain(|old| !old.as_ref().is_ok_and(same));
+        }
+        kept.push(wanted);
+    }
+    kept
 }
 
 /// An object before and after, as the hub has it and would have it.
@@ -199,7 +216,7 @@ impl Edit {
             if self.resource == MANIFESTS {
                 return Feed::of_template(object);
             }
-            Some(foresee::feed_of(object))
+            Some(compare::feed_of(object))
         };
         self.states().filter_map(of).collect()
     }
@@ -283,13 +300,17 @@ impl Edits {
             if !touched.iter().any(|it| uses(&Feed::all_of(it), changed)) {
                 notes.push(format!("No Subscription uses {}.", edit.title));
             }
-            let waits = |it: &Value| it["spec"]["overridePolicy"] != "ApplyNow";
-            if edit.is_of_policy() && edit.states().all(waits) {
-                notes.push(format!(
-                    "{} is not ApplyNow: it goes out with the next other change of what it is for.",
-                    edit.title
-                ));
-            }
+        }
+        let waits = |edit: &&Edit| {
+            let mut states = edit.states();
+            edit.is_of_policy() && states.all(|it| it["spec"]["overridePolicy"] != "ApplyNow")
+        };
+        let waiting: Vec<&str> = self.0.iter().filter(waits).map(|it| &*it.title).collect();
+        if !waiting.is_empty() {
+            notes.push(format!(
+                "Not ApplyNow, so in force with the next other change of their templates or Subscriptions: {}.",
+                waiting.join(", ")
+            ));
         }
         Ok(touched)
     }
@@ -380,7 +401,7 @@ fn going(object: &Value) -> Value {
 
 /// Puts the Manifest that a template would become in the place of the one that it is.
 fn make_template(edit: &Edit, templates: &mut FeedIndex) {
-    let feeds = edit.states().map(foresee::feed_of);
+    let feeds = edit.states().map(compare::feed_of);
     let old = feeds.filter_map(|feed| templates.get(&feed).cloned()).next();
     if let Some(old) = &old {
         templates.remove(old);
@@ -450,8 +471,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_last_of_several_that_are_one_object_counts() {
+        let wanted = |name: &str, value: u32| {
+            Ok(Wanted {
+                resource: LOCALIZATIONS,
+                namespace: Some("ns".into()),
+                object: json!({"metadata": {"name": name}, "value": value}),
+            })
+        };
+        let bad = || Err(Error::Missing("bad".into()));
+        let kept = last_of_each(vec![wanted("a", 1), bad(), wanted("b", 2), wanted("a", 3)]);
+        let found: Vec<Option<u64>> = kept
+            .iter()
+            .map(|it| it.as_ref().ok()?.object["value"].as_u64())
+            .collect();
+        assert_eq!(found, [None, Some(2), Some(3)]);
+    }
+
     fn feed() -> Feed {
-        foresee::feed_of(&config_map(""))
+        compare::feed_of(&config_map(""))
     }
 
     fn subscription() -> Value {

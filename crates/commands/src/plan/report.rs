@@ -6,8 +6,9 @@ use std::io::Write;
 use placement::ClusterKey;
 use serde_json::{Value, json};
 
+use super::compare::{Course, Fate, ObjectChange, Replicas, Then, Verb};
 use super::fields::Field;
-use super::foresee::{Course, Fate, ObjectChange, Outlook, Replicas, Then, Verb};
+use super::foresee::Outlook;
 use crate::Error;
 use crate::output::print_table;
 
