@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::clusters::SyncMode;
 use api::gates::{self, GateError};
+use distribution::services::export::Service;
 use machinery::names;
 
 use crate::error::ConfigError;
@@ -116,6 +117,8 @@ pub struct Gates {
     pub recovery: bool,
     /// A predictor answers. Default on.
     pub predictor: bool,
+    /// Serve ServiceExports. Default off: what was exported is taken back.
+    pub multi_cluster_service: bool,
 }
 
 impl Default for Gates {
@@ -125,6 +128,7 @@ impl Default for Gates {
             app_pusher: false,
             recovery: true,
             predictor: true,
+            multi_cluster_service: false,
         }
     }
 }
@@ -135,7 +139,13 @@ impl Gates {
     /// # Errors
     /// The first pair that makes no sense.
     pub fn parse(text: &str) -> Result<Self, GateError> {
-        let own = ["AppPusher", "Predictor", "Recovery", "SocketConnection"];
+        let own = [
+            "AppPusher",
+            "MultiClusterService",
+            "Predictor",
+            "Recovery",
+            "SocketConnection",
+        ];
         let set = gates::parse(text, &own)?;
         let default = Self::default();
         let gate = |name, default| set.get(name).copied().unwrap_or(default);
@@ -144,7 +154,17 @@ impl Gates {
             app_pusher: gate("AppPusher", default.app_pusher),
             recovery: gate("Recovery", default.recovery),
             predictor: gate("Predictor", default.predictor),
+            multi_cluster_service: gate("MultiClusterService", default.multi_cluster_service),
         })
+    }
+
+    /// What is done about ServiceExports.
+    pub(crate) fn exports(self) -> Service {
+        if self.multi_cluster_service {
+            Service::On
+        } else {
+            Service::Off
+        }
     }
 }
 
@@ -415,6 +435,7 @@ mod tests {
                         (gates.app_pusher, "A"),
                         (gates.recovery, "R"),
                         (gates.predictor, "P"),
+                        (gates.multi_cluster_service, "M"),
                     ]
                     .into_iter()
                     .filter_map(|(on, letter)| on.then_some(letter))
@@ -429,16 +450,16 @@ mod tests {
                 "SocketConnection=true,AppPusher=true,Recovery=true,Predictor=true",
                 "SARP",
             ),
-            ("Recovery=false, AllAlpha=true", "SAP"),
+            ("Recovery=false, AllAlpha=true", "SAPM"),
             ("AllAlpha=false,SocketConnection=true", "S"),
-            ("MultiClusterService=true,AllBeta=true", "SRP"),
+            ("MultiClusterService=true,AllBeta=true", "SRPM"),
             (
                 "AppPusher",
                 "--feature-gates: \"AppPusher\" is not NAME=true or NAME=false",
             ),
             (
                 "Push=true",
-                "--feature-gates: there is no gate \"Push\": this role has AppPusher, Predictor, Recovery, SocketConnection",
+                "--feature-gates: there is no gate \"Push\": this role has AppPusher, MultiClusterService, Predictor, Recovery, SocketConnection",
             ),
         ] {
             assert_eq!(on(text), expected, "{text:?}");

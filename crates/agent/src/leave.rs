@@ -1,6 +1,6 @@
 //! Takes a cluster out of the fleet, leaving nothing behind.
 
-use api::{clusters, finalizers, kubernetes, labels, names};
+use api::{clusters, finalizers, kubernetes, labels, mcs, names};
 use deployer::plan;
 use kubeio::{Client, DeleteOptions, ListOptions, Mapper, Patch};
 use machinery::{ApiResource, meta};
@@ -73,6 +73,7 @@ pub async fn leave(child: &Client, parent: Option<&Client>, leaving: &Leaving) -
     if let (Some(parent), Some(cluster_id)) = (parent, &cluster_id) {
         leave_parent(parent, cluster_id, &mut left).await;
     }
+    release_exports(child, &mut left).await;
     if leaving.remove_objects {
         remove_objects(child, &mut left).await;
     }
@@ -175,6 +176,24 @@ async fn release(parent: &Client, resource: &ApiResource, object: &Value) -> Res
         )
         .await
         .map(drop)
+}
+
+/// Takes our finalizer off the ServiceExports, which nobody serves any more.
+async fn release_exports(child: &Client, left: &mut Left) {
+    let exports = &mcs::SERVICE_EXPORTS;
+    match child.list_all(exports, None, &ListOptions::default()).await {
+        Ok(listed) => {
+            for export in listed.items {
+                let released = release(child, exports, &export).await;
+                if let Err(error) = released
+                    && !error.is_not_found()
+                {
+                    left.note(format!("ServiceExport {}", meta::name(&export)), Err(error));
+                }
+            }
+        }
+        Err(error) => left.note("the ServiceExports".to_owned(), Err(error)),
+    }
 }
 
 /// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then

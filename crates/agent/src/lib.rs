@@ -8,6 +8,7 @@
 mod config;
 mod credentials;
 mod error;
+mod exports;
 pub mod fuzz;
 mod heartbeat;
 pub mod identity;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::credentials::Publisher;
 use crate::error::{Error, chain};
+use crate::exports::Exports;
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
 use crate::predictor::Predictor;
@@ -89,6 +90,7 @@ impl Session {
             namespace: membership.namespace.clone(),
             cluster_id: cluster_id.clone(),
         };
+        let exports = Exports::new(&env, &child, &parent, &membership.namespace);
         let (duty, duties) = watch::channel(None);
         let deployer = Deployer::new(Parts {
             parent: parent.clone(),
@@ -144,6 +146,7 @@ impl Session {
             () = &mut deploying => Ok(End::Stopped),
             () = publisher.run() => Ok(End::Stopped),
             () = tunnel => Ok(End::Stopped),
+            () = exports.run(config.gates.exports(), &over) => Ok(End::Stopped),
             () = follow_mode(&config, &managed, &duty) => Ok(End::Stopped),
         }
     }

@@ -115,3 +115,34 @@ pub const VERIFYING_HELM_CHART: &str = "VerifyingHelmChart";
 pub fn nonexistent(kind: &str) -> String {
     format!("Nonexistent{kind}")
 }
+
+/// Condition of a ServiceExport: whether it is served.
+pub const VALID: &str = "Valid";
+/// Reason of [`VALID`].
+pub const EXPORTED: &str = "Exported";
+/// Reason of [`VALID`]; event (warning) of a ServiceImport.
+pub const ADDRESSES_LEFT_OUT: &str = "AddressesLeftOut";
+/// Reason of [`VALID`] at `False`.
+pub const SERVICE_NOT_FOUND: &str = "ServiceNotFound";
+/// Reason of [`VALID`] at `False`.
+pub const INVALID_SERVICE_TYPE: &str = "InvalidServiceType";
+/// Reason of [`VALID`] at `False`.
+pub const EXPORT_NOT_SERVED: &str = "NotServed";
+/// Condition of a ServiceExport: whether the clusters that export a Service disagree about it.
+pub const CONFLICT: &str = "Conflict";
+/// Reason of [`CONFLICT`].
+pub const PORTS_DIFFER: &str = "PortsDiffer";
+/// Reason of [`CONFLICT`] at `False`.
+pub const NO_CONFLICT: &str = "NoConflict";
+/// Event (warning) of a ServiceImport.
+pub const IMPORT_WITHOUT_LABELS: &str = "ImportWithoutLabels";
+/// Event (warning) of a ServiceImport.
+pub const IMPORTED_TWICE: &str = "ImportedTwice";
+/// Event (warning) of a ServiceImport.
+pub const UNSUPPORTED_IMPORT_TYPE: &str = "UnsupportedImportType";
+/// Event (warning) of a ServiceImport.
+pub const DERIVED_NAME_TAKEN: &str = "DerivedNameTaken";
+/// Event (warning) of a ServiceImport.
+pub const PORTS_NOT_OFFERED: &str = "PortsNotOffered";
+/// Event (warning) of a ServiceImport.
+pub const FAILED_IMPORTING_SERVICE: &str = "FailedImportingService";

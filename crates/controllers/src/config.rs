@@ -16,11 +16,18 @@ pub enum Controller {
     LifeCycle,
     /// `deployer`.
     Deployer,
+    /// `serviceimport`.
+    ServiceImport,
 }
 
 impl Controller {
     /// All that this build has.
-    pub const ALL: [Self; 3] = [Self::Approver, Self::LifeCycle, Self::Deployer];
+    pub const ALL: [Self; 4] = [
+        Self::Approver,
+        Self::LifeCycle,
+        Self::Deployer,
+        Self::ServiceImport,
+    ];
 
     /// Its name in `--controllers`.
     pub fn name(self) -> &'static str {
@@ -28,18 +35,21 @@ impl Controller {
             Self::Approver => "crrapprover",
             Self::LifeCycle => "clusterlifecycle",
             Self::Deployer => "deployer",
+            Self::ServiceImport => "serviceimport",
         }
     }
 }
 
 /// Names that upstream's flag knows and this build has nothing for; they are taken and passed over.
-const NOT_HERE: [&str; 2] = ["serviceimport", "clusterdiscovery"];
+const NOT_HERE: [&str; 1] = ["clusterdiscovery"];
 
 /// Why a configuration makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// There is no controller of this name.
-    #[error("there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer")]
+    #[error(
+        "there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer, serviceimport"
+    )]
     UnknownController(String),
     /// The feature gates.
     #[error(transparent)]
@@ -61,6 +71,8 @@ pub struct Config {
     pub in_use: InUse,
     /// Whether new clusters wait for their init workload (the gate `ClusterInit`). Default false.
     pub cluster_init: bool,
+    /// Whether ServiceImports are served (the gate `MultiClusterService`). Default false.
+    pub multi_cluster_service: bool,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted of applying into children; whoever keeps a clone can show it.
@@ -76,6 +88,7 @@ impl Default for Config {
             own_kinds: OwnKinds::default(),
             in_use: InUse::Protect,
             cluster_init: false,
+            multi_cluster_service: false,
             election: None,
             metrics: ::deployer::Metrics::default(),
         }
@@ -117,7 +130,13 @@ impl Config {
     /// # Errors
     /// The first pair that makes no sense.
     pub fn with_gates(mut self, text: &str) -> Result<Self, ConfigError> {
-        let gates = gates::parse(text, &["ClusterInit", "FeedInUseProtection", "FeedInventory"])?;
+        let own = [
+            "ClusterInit",
+            "FeedInUseProtection",
+            "FeedInventory",
+            "MultiClusterService",
+        ];
+        let gates = gates::parse(text, &own)?;
         if let Some(on) = gates.get("ClusterInit") {
             self.cluster_init = *on;
         }
@@ -127,7 +146,15 @@ impl Config {
         if let Some(on) = gates.get("FeedInventory") {
             self.feed_inventory = *on;
         }
+        if let Some(on) = gates.get("MultiClusterService") {
+            self.multi_cluster_service = *on;
+        }
         Ok(self)
+    }
+
+    /// Whether the controller of ServiceImports runs, and its gate is open.
+    pub(crate) fn imports_services(&self) -> bool {
+        self.multi_cluster_service && self.controllers.contains(&Controller::ServiceImport)
     }
 }
 
@@ -139,18 +166,24 @@ mod tests {
     fn reads_the_gates() {
         let read = |text: &str| {
             let config = Config::default().with_gates(text).unwrap();
-            (config.feed_inventory, config.in_use, config.cluster_init)
+            (
+                config.feed_inventory,
+                config.in_use,
+                config.cluster_init,
+                config.imports_services(),
+            )
         };
         for (text, expected) in [
-            ("", (true, InUse::Protect, false)),
+            ("", (true, InUse::Protect, false, false)),
             (
                 "FeedInventory=false,Deployer=true",
-                (false, InUse::Protect, false),
+                (false, InUse::Protect, false, false),
             ),
             (
                 "FeedInUseProtection=false,ClusterInit=true",
-                (true, InUse::Drop, true),
+                (true, InUse::Drop, true, false),
             ),
+            ("MultiClusterService=true", (true, InUse::Protect, false, true)),
         ] {
             assert_eq!(read(text), expected, "{text:?}");
         }
@@ -159,13 +192,14 @@ mod tests {
 
     #[test]
     fn reads_the_list_of_controllers() {
-        use Controller::{Approver, Deployer, LifeCycle};
+        use Controller::{Approver, Deployer, LifeCycle, ServiceImport};
         for (words, expected) in [
-            ("", vec![Approver, LifeCycle, Deployer]),
-            ("*", vec![Approver, LifeCycle, Deployer]),
-            ("* -deployer", vec![Approver, LifeCycle]),
-            ("-deployer *", vec![Approver, LifeCycle]),
-            ("crrapprover serviceimport", vec![Approver]),
+            ("", vec![Approver, LifeCycle, Deployer, ServiceImport]),
+            ("*", vec![Approver, LifeCycle, Deployer, ServiceImport]),
+            ("* -deployer", vec![Approver, LifeCycle, ServiceImport]),
+            ("-deployer *", vec![Approver, LifeCycle, ServiceImport]),
+            ("crrapprover clusterdiscovery", vec![Approver]),
+            ("serviceimport", vec![ServiceImport]),
         ] {
             let config = Config::default()
                 .with_controllers(words.split_whitespace())

@@ -15,6 +15,8 @@ pub(crate) enum Tie {
     Namespace(String),
     /// A template: kind, namespace, name.
     Feed(String, String, String),
+    /// A Service of the clusters: namespace, name.
+    Service(String, String),
 }
 
 /// The objects of a cache by their ties. It catches up with the cache each time it is asked, so that it never lags

@@ -6,6 +6,7 @@
 //! | `clusterlifecycle` | heartbeats → condition and taints; a deleted ManagedCluster leaves the fleet ([`lifecycle`]) |
 //! | `deployer` | Subscription → Base → Description, status back, protection of templates ([`deployer`]) |
 //! | | Description → child, where the parent applies ([`push`]) |
+//! | `serviceimport` | ServiceImport → Service with the endpoints of all clusters that export it ([`services`]) |
 //!
 //! Decisions are pure functions, in `distribution` or in the `plan` modules here; the shells watch, plan and carry
 //! out. The entry is [`run`].
@@ -18,6 +19,7 @@ mod index;
 pub mod lifecycle;
 pub mod push;
 pub mod registration;
+pub mod services;
 mod shared;
 
 use std::sync::Arc;
@@ -84,5 +86,10 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
             );
         }
     };
-    tokio::join!(approver, life_cycle, deployer);
+    let imports = async {
+        if config.imports_services() {
+            services::run(&shared, config.workers, stop).await;
+        }
+    };
+    tokio::join!(approver, life_cycle, deployer, imports);
 }

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use api::{apps, clusters, kubernetes, labels};
+use api::{apps, clusters, kubernetes, labels, mcs};
 use clock::Env;
 use kubeio::{Cache, CacheOptions, Client, Recorder};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
 use crate::config::Config;
+
+/// What only services across clusters need, and may not be there on a parent that was prepared for less.
+const OF_SERVICES: [ApiResource; 3] = [
+    mcs::SERVICE_IMPORTS,
+    kubernetes::SERVICES,
+    kubernetes::ENDPOINT_SLICES,
+];
 
 /// The client and the caches.
 pub(crate) struct Shared {
@@ -39,6 +46,18 @@ impl Shared {
             (clusters::REGISTRATION_REQUESTS, CacheOptions::default()),
             (kubernetes::NAMESPACES, CacheOptions::labels(dedicated)),
         ];
+        let marked = CacheOptions::labels(labels::MULTI_CLUSTER_SERVICE_NAME);
+        let of_services = OF_SERVICES.map(|resource| {
+            let all = resource == mcs::SERVICE_IMPORTS;
+            (
+                resource,
+                if all {
+                    CacheOptions::default()
+                } else {
+                    marked.clone()
+                },
+            )
+        });
         let start = |(resource, options): (ApiResource, CacheOptions)| {
             let options = CacheOptions { project, ..options };
             (
@@ -46,7 +65,8 @@ impl Shared {
                 Cache::start(client.clone(), resource, options),
             )
         };
-        let caches = kinds.into_iter().map(start).collect();
+        let of_services = of_services.into_iter().filter(|_| config.imports_services());
+        let caches = kinds.into_iter().chain(of_services).map(start).collect();
         Self {
             client,
             env,
@@ -56,10 +76,19 @@ impl Shared {
         }
     }
 
-    /// Waits until every first list is in.
+    /// Waits until every first list is in that the controllers need in any case.
     pub(crate) async fn ready(&self) {
         for cache in self.caches.values() {
-            cache.ready().await;
+            if !OF_SERVICES.contains(cache.resource()) {
+                cache.ready().await;
+            }
+        }
+    }
+
+    /// Waits until every first list is in that services across clusters need.
+    pub(crate) async fn services_ready(&self) {
+        for resource in &OF_SERVICES {
+            self.cache(resource).ready().await;
         }
     }
 

@@ -9,7 +9,7 @@ use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
 use crate::{
-    FeedIndex, base, description, division, floor, inventory, policy, protection, release, status,
+    FeedIndex, base, description, division, floor, inventory, policy, protection, release, services, status,
     subscription,
 };
 
@@ -93,4 +93,45 @@ pub fn fuzz_plans(bytes: &[u8]) {
     ];
     drop(plans);
     feeds.remove(&template);
+}
+
+/// A JSON array of a ServiceExport, a Service, an EndpointSlice, a copy of one, a ServiceImport, a Namespace and a
+/// ManagedCluster: plans with them.
+pub fn fuzz_services(bytes: &[u8]) {
+    let Ok(Value::Array(parts)) = serde_json::from_slice::<Value>(bytes) else {
+        return;
+    };
+    let part = |index: usize| Arc::new(parts.get(index).cloned().unwrap_or_default());
+    let (export, service, import, namespace, cluster) = (part(0), part(1), part(4), part(5), part(6));
+    let (imports, clusters, slices) = ([Arc::clone(&import)], [cluster], [part(2), part(3)]);
+    let mut ids = vec![services::ServiceId::new(
+        machinery::meta::namespace(&export),
+        machinery::meta::name(&export),
+    )];
+    ids.extend(services::ServiceId::of_labels(&import));
+    ids.extend(services::ServiceId::of_copy(&slices[1]));
+    let home = |_: &str| services::import::home(Some(&namespace), &clusters);
+    for id in &ids {
+        for gate in [services::export::Service::On, services::export::Service::Off] {
+            drop(services::export::plan(&services::export::View {
+                id,
+                service: gate,
+                export: Some(&export),
+                exported: Some(&service),
+                slices: &slices,
+                home: machinery::meta::name(&namespace),
+                copies: &slices,
+                now: jiff::Timestamp::UNIX_EPOCH,
+            }));
+        }
+        drop(services::import::plan(&services::import::View {
+            id,
+            namespace: machinery::meta::namespace(&import),
+            imports: &imports,
+            slices: &slices,
+            home: &home,
+            service: Some(&service),
+        }));
+        drop(services::import::compare(id, &slices, &home));
+    }
 }

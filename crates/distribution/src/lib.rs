@@ -4,6 +4,8 @@
 //! to be carried out, with their events, and what to do next. Planning again after carrying a plan out asks for
 //! nothing. Objects are untyped values, so that fields this build does not know survive. The controllers take the
 //! snapshots and carry the plans out; this crate knows neither clients nor clocks.
+//!
+//! [`services`] is the other direction: what clusters export, and who gets it.
 
 pub mod action;
 pub mod base;
@@ -20,6 +22,7 @@ pub mod policy;
 pub mod protection;
 pub mod release;
 pub mod replicas;
+pub mod services;
 pub mod status;
 pub mod subscription;
 pub mod sync;

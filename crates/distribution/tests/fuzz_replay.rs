@@ -12,3 +12,12 @@ fn plans() {
         distribution::fuzz::fuzz_plans,
     );
 }
+
+#[test]
+fn services() {
+    replay(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/services"),
+        ROUNDS,
+        distribution::fuzz::fuzz_services,
+    );
+}

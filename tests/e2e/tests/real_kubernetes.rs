@@ -12,6 +12,8 @@ const HUB_PORT: u16 = 17_160;
 const OTHER_HUB_PORT: u16 = 17_162;
 /// Where the scheduler serves its status, and after it the controllers.
 const SCHEDULER_PORT: u16 = 17_164;
+/// Opens the gate of services across clusters.
+const SERVICES: &str = "MultiClusterService=true";
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -72,6 +74,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     read_metrics(&bench, &admin, folder.path());
     reach_through_the_hub(&bench, &parent, folder.path());
     reach_through_another_hub(&bench, &parent, folder.path());
+    share_a_service(&admin, &children);
     withdraw(&admin, &children);
     drop(agents);
     leave(&bench, &parent, &children[0]);
@@ -131,7 +134,13 @@ fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Proce
         (
             "controllers",
             "clusternet-controller-manager",
-            vec!["--controllers=*", "--secure-port", &controllers],
+            vec![
+                "--controllers=*",
+                "--secure-port",
+                &controllers,
+                "--feature-gates",
+                SERVICES,
+            ],
         ),
     ]
     .into_iter()
@@ -229,7 +238,8 @@ fn join(
             "5s",
             "--cluster-reg-parent-ca",
         ])
-        .arg(parent.ca());
+        .arg(parent.ca())
+        .args(["--feature-gates", SERVICES]);
     Process::start(&format!("agent-{name}"), &mut command, folder)
 }
 
@@ -377,6 +387,90 @@ fn watch_on_a_web_socket(address: SocketAddr) {
     assert!(text.starts_with("HTTP/1.1 101"), "{text}");
 }
 
+/// Both clusters export the application's Service; on the parent there is one with the endpoints of both. The export of
+/// the second cluster goes with its namespace, later.
+fn share_a_service(admin: &Kubectl, children: &[ControlPlane]) {
+    let definition = admin
+        .json("crd serviceexports.multicluster.x-k8s.io")
+        .expect("the parent has it");
+    let definition = serde_json::json!({"apiVersion": definition["apiVersion"], "kind": definition["kind"],
+        "metadata": {"name": definition["metadata"]["name"]}, "spec": definition["spec"]});
+    let export = "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceExport\nmetadata: {name: nginx, namespace: web}\n";
+    for child in children {
+        let kubectl = child.kubectl();
+        kubectl.with_input("apply -f -", &definition.to_string());
+        kubectl
+            .run("wait --for=condition=Established crd/serviceexports.multicluster.x-k8s.io --timeout=30s");
+        kubectl.with_input("apply -f -", export);
+    }
+    admin.with_input(
+        "apply -f -",
+        "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceImport\nmetadata:\n  name: nginx\n  namespace: default\n  labels:\n    \
+         services.clusternet.io/multi-cluster-service-name: nginx\n    services.clusternet.io/multi-cluster-service-namespace: web\n\
+         spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}\n",
+    );
+    let gathered = |clusters: &[&str]| {
+        wait_for("the endpoints are on the parent", Duration::from_secs(60), || {
+            let slices = admin.json(
+                "-n default endpointslices -l services.clusternet.io/multi-cluster-service-name=nginx",
+            )?;
+            let slices = slices["items"].as_array().cloned().unwrap_or_default();
+            let mut seen: Vec<String> = slices
+                .iter()
+                .map(|it| {
+                    let cluster = &it["metadata"]["labels"]["clusters.clusternet.io/cluster-name"];
+                    let endpoints = it["endpoints"].as_array().map_or(0, Vec::len);
+                    format!("{} {endpoints}", cluster.as_str().unwrap_or_default())
+                })
+                .collect();
+            seen.sort();
+            let expected: Vec<String> = clusters.iter().map(|cluster| format!("{cluster} 2")).collect();
+            if seen == expected {
+                Ok(slices)
+            } else {
+                Err(format!("{seen:?}"))
+            }
+        })
+    };
+    let revision = |slices: &[serde_json::Value]| {
+        let of_second = |it: &&serde_json::Value| {
+            it["metadata"]["labels"]["clusters.clusternet.io/cluster-name"] == "child-2"
+        };
+        let slice = slices.iter().find(of_second);
+        slice.map(|it| it["metadata"]["resourceVersion"].clone())
+    };
+    let before = gathered(&["child-1", "child-2"]);
+    let service =
+        admin.run("-n default get service -l services.clusternet.io/multi-cluster-service-name=nginx");
+    assert!(service.contains("derived-web-"), "{service}");
+    for child in children {
+        child
+            .kubectl()
+            .run("-n web wait --for=condition=Valid serviceexport/nginx --timeout=30s");
+    }
+    children[0]
+        .kubectl()
+        .run("-n web delete serviceexport nginx --wait=true --timeout=60s");
+    let after = gathered(&["child-2"]);
+    assert_eq!(
+        revision(&before),
+        revision(&after),
+        "what is as it should be is not written"
+    );
+    admin.run("-n default delete serviceimport nginx");
+    for kind in ["services", "endpointslices"] {
+        wait_for("what was derived is gone", Duration::from_secs(30), || {
+            let line = format!(
+                "-n default get {kind} -l services.clusternet.io/multi-cluster-service-name=nginx -o name"
+            );
+            match admin.try_run(&line)?.trim() {
+                "" => Ok(()),
+                left => Err(left.to_owned()),
+            }
+        });
+    }
+}
+
 fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
     admin.run("delete subscription nginx --wait=true --timeout=60s");
     for child in children {
@@ -390,6 +484,13 @@ fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
             },
         );
     }
+    wait_for("no copy of an endpoint is left", Duration::from_secs(30), || {
+        let line = "get endpointslices -A -l services.clusternet.io/multi-cluster-service-name=nginx -o name";
+        match admin.try_run(line)?.trim() {
+            "" => Ok(()),
+            left => Err(left.to_owned()),
+        }
+    });
 }
 
 /// A cluster that leaves leaves nothing behind, on neither side.

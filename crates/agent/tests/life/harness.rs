@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) tokens: Arc<Mutex<BTreeSet<String>>>,
     /// What the agent may not do in the child.
     pub(crate) forbidden: Forbidden,
+    /// What the agent asked the child: `METHOD path?query`.
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// What the parent is too busy for; here the path has its query.
     pub(crate) unanswered: Forbidden,
     agent_child: Client,
@@ -107,12 +109,13 @@ impl World {
         parent.create_namespaces(&[NAMESPACE]).await;
         let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
         let (forbidden, unanswered) = (Forbidden::default(), Forbidden::default());
+        let asked = Arc::new(Mutex::new(Vec::new()));
         let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
         config.gates.socket_connection = false;
         config.child_url = "https://child:6443".to_owned();
         config.cluster_name = Some("edge-7".to_owned());
         Self {
-            agent_child: guarded(&child.server, &forbidden),
+            agent_child: guarded(&child.server, &forbidden, &asked),
             connector: Arc::new(Connector {
                 server: parent.server,
                 tokens: tokens.clone(),
@@ -123,6 +126,7 @@ impl World {
             config,
             tokens,
             forbidden,
+            asked,
             unanswered,
             env,
             servers_stop: stop,
@@ -327,11 +331,15 @@ fn is_refused(forbidden: &Forbidden, line: &str) -> bool {
     })
 }
 
-fn guarded(server: &Arc<ApiServer>, forbidden: &Forbidden) -> Client {
+fn guarded(server: &Arc<ApiServer>, forbidden: &Forbidden, asked: &Arc<Mutex<Vec<String>>>) -> Client {
     let service = server.client_service(UserInfo::loopback());
-    let forbidden = forbidden.clone();
+    let (forbidden, asked) = (forbidden.clone(), asked.clone());
     Client::from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
         let line = format!("{} {}", request.method(), request.uri().path());
+        asked
+            .lock()
+            .unwrap()
+            .push(format!("{} {}", request.method(), request.uri()));
         let refused = is_refused(&forbidden, &line);
         let service = service.clone();
         async move {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod deploying;
+mod exporting;
 mod harness;
 mod leaving;
 mod orphans;

@@ -146,6 +146,14 @@ fn observer() -> Value {
                 &["get", "list", "watch", "update", "patch"],
             ),
             rule(
+                &["multicluster.x-k8s.io"],
+                &["serviceexports/status"],
+                &["update", "patch"],
+            ),
+            // What is exported.
+            rule(&[""], &["services"], READ),
+            rule(&["discovery.k8s.io"], &["endpointslices"], READ),
+            rule(
                 &["", "events.k8s.io"],
                 &["events"],
                 &["create", "patch", "update"],

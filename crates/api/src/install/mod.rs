@@ -102,6 +102,62 @@ mod tests {
     }
 
     #[test]
+    fn services_across_clusters_have_the_rights_that_they_need() {
+        use crate::names::CONTROLLERS;
+        let objects: Vec<Value> = parent(&ParentOptions::default())
+            .into_iter()
+            .chain(child(&ChildOptions::default()))
+            .collect();
+        let (read, change) = ("get list watch", "patch update");
+        for (role, group, resource, expected) in [
+            (
+                "clusternet:agent",
+                "multicluster.x-k8s.io",
+                "serviceexports",
+                "get list patch update watch",
+            ),
+            (
+                "clusternet:agent",
+                "multicluster.x-k8s.io",
+                "serviceexports/status",
+                change,
+            ),
+            ("clusternet:agent", "", "services", read),
+            ("clusternet:agent", "discovery.k8s.io", "endpointslices", read),
+            (CONTROLLERS, "multicluster.x-k8s.io", "serviceimports", read),
+            (
+                CONTROLLERS,
+                "multicluster.x-k8s.io",
+                "serviceimports/status",
+                change,
+            ),
+            (
+                CONTROLLERS,
+                "",
+                "services",
+                "create delete get list patch update watch",
+            ),
+        ] {
+            let of_role = |it: &&Value| it["kind"] == "ClusterRole" && it["metadata"]["name"] == role;
+            let rules = objects
+                .iter()
+                .filter(of_role)
+                .flat_map(|it| it["rules"].as_array());
+            let has = |list: &Value, word: &str| list.as_array().is_some_and(|it| it.contains(&json!(word)));
+            let granted = rules
+                .flatten()
+                .filter(|rule| has(&rule["apiGroups"], group) && has(&rule["resources"], resource));
+            let verbs: std::collections::BTreeSet<&str> = granted
+                .flat_map(|rule| rule["verbs"].as_array())
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let verbs: Vec<&str> = verbs.into_iter().collect();
+            assert_eq!(verbs.join(" "), expected, "{role} {group} {resource}");
+        }
+    }
+
+    #[test]
     fn namespaces_come_before_what_lies_in_them() {
         let objects = parent(&ParentOptions::default());
         for (index, object) in objects.iter().enumerate() {

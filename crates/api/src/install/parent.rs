@@ -13,6 +13,7 @@ use crate::names::{
 
 const APPS: &str = "apps.clusternet.io";
 const CLUSTERS: &str = "clusters.clusternet.io";
+const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
 const PROXIES: &str = "proxies.clusternet.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
@@ -184,6 +185,9 @@ fn controllers() -> Vec<Value> {
                 &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
                 WRITE,
             ),
+            rule(&[MULTI_CLUSTER], &["serviceimports"], READ),
+            rule(&[MULTI_CLUSTER], &["serviceimports/status"], &["update", "patch"]),
+            rule(&[""], &["services"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
             rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),

@@ -37,12 +37,17 @@ pub(crate) struct Fleet {
     pub(crate) env: Arc<Wall>,
     /// Whether somebody fills token Secrets.
     pub(crate) fills_tokens: Arc<AtomicBool>,
+    config: controllers::Config,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Fleet {
     pub(crate) async fn start() -> Self {
+        Self::start_with(controllers::Config::default()).await
+    }
+
+    pub(crate) async fn start_with(controlling: controllers::Config) -> Self {
         let wall = Arc::new(Wall(AtomicI64::new(1_800_000_000)));
         let env = Env {
             clock: wall.clone(),
@@ -78,6 +83,7 @@ impl Fleet {
             client,
             env: wall,
             fills_tokens: Arc::new(AtomicBool::new(true)),
+            config: controlling,
             stop: CancellationToken::new(),
             tasks: Vec::new(),
         };
@@ -93,7 +99,7 @@ impl Fleet {
             ..Env::system()
         };
         let (client, stop) = (self.client.clone(), self.stop.clone());
-        let run = controllers::run(controllers::Config::default(), client, env, stop);
+        let run = controllers::run(self.config.clone(), client, env, stop);
         let tokens = fill_tokens(self.client.clone(), self.fills_tokens.clone(), self.stop.clone());
         let controllers = async move { run.await.unwrap() };
         self.tasks = vec![tokio::spawn(controllers), tokio::spawn(tokens)];
@@ -166,7 +172,7 @@ impl Fleet {
     }
 
     /// Waits until `until` gives something; 400 s of the paused clock is the limit.
-    async fn wait<T>(&self, what: &str, mut until: impl AsyncFnMut() -> Option<T>) -> T {
+    pub(crate) async fn wait<T>(&self, what: &str, mut until: impl AsyncFnMut() -> Option<T>) -> T {
         for _ in 0..1_600 {
             if let Some(found) = until().await {
                 return found;

@@ -4,6 +4,7 @@
 
 mod harness;
 mod policies;
+mod services;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

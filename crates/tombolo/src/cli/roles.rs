@@ -130,7 +130,8 @@ pub(crate) struct ControllersArgs {
     #[arg(long, value_name = "KIND")]
     pub(crate) replica_path: Vec<controllers::OwnKind>,
     /// What is switched on or off, NAME=true|false separated by commas: ClusterInit (new clusters wait for their init
-    /// workload), FeedInUseProtection (a template in use cannot be deleted), FeedInventory.
+    /// workload), FeedInUseProtection (a template in use cannot be deleted), FeedInventory, MultiClusterService
+    /// (ServiceImports get what clusters export).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
     pub(crate) feature_gates: String,
 }
@@ -191,7 +192,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, default_value = "node.clusternet.io/")]
     pub(crate) labels_aggregate_prefix: Vec<String>,
     /// What is switched on or off, NAME=true|false separated by commas: SocketConnection (the tunnel), AppPusher (the
-    /// parent may apply), Recovery (undo drift, report the objects' status), Predictor.
+    /// parent may apply), Recovery (undo drift, report the objects' status), Predictor, MultiClusterService (what
+    /// ServiceExports name is exported).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
     pub(crate) feature_gates: String,
     /// Where a predictor answers that is to be asked instead of the built-in one, an http or https URL.
