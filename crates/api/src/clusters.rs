@@ -30,15 +30,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The id that a ManagedCluster may be known by: its own word, if that is what the label of its namespace says. A child
-/// can write the first, the parent alone the second.
+/// The id that a ManagedCluster may be known by: its own word, if that is what the label of its namespace says, which
+/// the parent alone can write.
 pub fn trusted_id<'a>(cluster: &Value, namespace: Option<&'a Value>) -> Option<&'a str> {
     let id = meta::label(namespace?, labels::CLUSTER_ID)?;
     (cluster["spec"]["clusterId"] == id).then_some(id)
 }
 
-/// The labels that say which cluster a ManagedCluster is, from the fields that only the parent sets: the name, which the
-/// approval chose, and the id, which never changes. The labels themselves are the child's to write, so these go before
+/// The labels that say which cluster a ManagedCluster is, from the fields that the approval set for ever: the name, and the
+/// id, which the definition's rule `self == oldSelf` keeps. The labels themselves are the child's to write, so these go before
 /// them wherever clusters are selected. Those of which nothing is known are left out.
 pub fn identity_labels(cluster: &Value) -> impl Iterator<Item = (&'static str, &str)> {
     let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();

@@ -38,6 +38,16 @@ impl Feed {
         }
     }
 
+    /// The feed that an object is.
+    pub fn of_object(object: &Value) -> Self {
+        Self {
+            kind: meta::kind(object).to_owned(),
+            api_version: meta::api_version(object).to_owned(),
+            namespace: meta::namespace(object).to_owned(),
+            name: meta::name(object).to_owned(),
+        }
+    }
+
     /// All of an object's `spec.feeds`.
     pub fn all_of(object: &Value) -> Vec<Self> {
         object["spec"]["feeds"]
@@ -51,12 +61,7 @@ impl Feed {
     /// The feed that a HelmChart or a Manifest is; `None` for a Manifest without its labels.
     pub fn of_template(object: &Value) -> Option<Self> {
         if meta::kind(object) == HELM_CHART {
-            return Some(Self {
-                kind: HELM_CHART.to_owned(),
-                api_version: meta::api_version(object).to_owned(),
-                namespace: meta::namespace(object).to_owned(),
-                name: meta::name(object).to_owned(),
-            });
+            return Some(Self::of_object(object));
         }
         let label = |key: &str| meta::label(object, key).unwrap_or_default();
         let (kind, name) = (label(labels::CONFIG_KIND), label(labels::CONFIG_NAME));

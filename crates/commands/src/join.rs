@@ -21,7 +21,7 @@ use crate::{Error, Hub};
 pub(crate) const BOOTSTRAP_SECRET: &str = "clusternet-agent-bootstrap";
 
 /// The type of a bootstrap token's Secret.
-const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
+pub(crate) const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// The parent's address as the child sees it: an HTTPS URL with a host.
 #[derive(Debug, Clone, PartialEq, Eq)]

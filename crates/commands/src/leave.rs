@@ -4,17 +4,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use agent::Leaving;
+use api::clusters::MANAGED_CLUSTERS;
 use api::install::{ChildOptions, child as child_objects};
 use api::kubernetes as k8s;
-use api::labels::CLUSTER_NAME;
+use api::labels::{CLUSTER_ID, CLUSTER_NAME};
 use api::names::{AGENT, APP_DEPLOYER, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kubeio::{Client, DeleteOptions, ListOptions};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
-use crate::join::BOOTSTRAP_SECRET;
+use crate::join::{BOOTSTRAP_SECRET, TOKEN_TYPE};
 use crate::{Error, Hub};
 
 /// Where bootstrap tokens are.
@@ -132,6 +131,8 @@ async fn remove(
 struct Joined {
     /// Its name in the fleet.
     name: Option<String>,
+    /// Its id there, once it was registered.
+    id: Option<String>,
     /// The bootstrap token that it holds.
     token: Option<Token>,
 }
@@ -163,14 +164,8 @@ impl Token {
 
     /// Whether a Secret of the hub is this token: what a child says counts only for what it could use itself.
     fn is(&self, secret: &Value) -> bool {
-        text_of(secret, "token-secret").as_ref() == Some(&self.secret)
+        api::secret::text(secret, "token-secret").as_ref() == Some(&self.secret)
     }
-}
-
-/// A key of a Secret, as text.
-fn text_of(secret: &Value, key: &str) -> Option<String> {
-    let bytes = STANDARD.decode(secret["data"][key].as_str()?).ok()?;
-    String::from_utf8(bytes).ok()
 }
 
 /// Reads what `join` put into the cluster, and what its agent kept once it was registered.
@@ -201,9 +196,14 @@ fn from_objects(kept: Option<&Value>, bootstrap: Option<&Value>, agent: Option<&
     };
     let name = registered.filter(|name| !name.is_empty()).or_else(wanted);
     Joined {
-        name: name.map(ToOwned::to_owned),
+        name: name
+            .filter(|name| machinery::names::is_dns1123_subdomain(name).is_ok())
+            .map(ToOwned::to_owned),
+        id: kept
+            .and_then(|secret| meta::label(secret, CLUSTER_ID))
+            .map(ToOwned::to_owned),
         token: bootstrap
-            .and_then(|secret| text_of(secret, "token"))
+            .and_then(|secret| api::secret::text(secret, "token"))
             .and_then(|text| Token::parse(&text)),
     }
 }
@@ -214,11 +214,14 @@ async fn forget_tokens(hub: &Hub, joined: &Joined, out: &mut (dyn Write + Send))
     let failed = || Error::hub("the cluster's bootstrap tokens cannot be removed");
     let namespace = Some(TOKENS_NAMESPACE);
     let mut doomed = Vec::new();
-    if let Some(name) = &joined.name {
+    if let Some(name) = &joined.name
+        && may_bear(hub, name, joined.id.as_deref()).await?
+    {
         let selector = ListOptions::labels(format!("{CLUSTER_NAME}={name}"));
         let tokens = hub.client.list_all(&k8s::SECRETS, namespace, &selector).await;
         let tokens = tokens.map_err(failed())?.items;
-        doomed.extend(tokens.iter().map(|token| meta::name(token).to_owned()));
+        let tokens = tokens.iter().filter(|secret| secret["type"] == TOKEN_TYPE);
+        doomed.extend(tokens.map(|token| meta::name(token).to_owned()));
     }
     if let Some(token) = &joined.token {
         let name = token.object_name();
@@ -239,6 +242,21 @@ async fn forget_tokens(hub: &Hub, joined: &Joined, out: &mut (dyn Write + Send))
         }
     }
     Ok(())
+}
+
+/// Whether a name may be the child's, which says so itself: no cluster of another id bears it.
+async fn may_bear(hub: &Hub, name: &str, id: Option<&str>) -> Result<bool, Error> {
+    let named = ListOptions {
+        field_selector: format!("metadata.name={name}"),
+        ..ListOptions::default()
+    };
+    let bearers = hub
+        .client
+        .list_all(&MANAGED_CLUSTERS, None, &named)
+        .await
+        .map_err(Error::hub("the clusters cannot be listed"))?
+        .items;
+    Ok(bearers.is_empty() || bearers.iter().any(|it| it["spec"]["clusterId"].as_str() == id))
 }
 
 /// Waits until no agent runs any more that could register again.
@@ -285,7 +303,7 @@ mod tests {
     use super::*;
 
     fn secret(key: &str, value: &str) -> Value {
-        json!({"data": {key: STANDARD.encode(value)}})
+        json!({"data": {key: api::secret::encode(value)}})
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use api::annotations::MIN_AVAILABLE;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use machinery::meta;
+use machinery::{meta, resource};
 use serde_json::Value;
 
 use crate::division::Division;
@@ -151,7 +151,9 @@ pub fn stays(
             let feed = Feed::from_value(entry);
             let path = entry["replicaJsonPath"].as_str()?;
             let has = delivered(descriptions, &feed, path)?;
-            keep(subscription, inventory, namespace, &feed, (0, has), floor)
+            let held = keep(subscription, inventory, namespace, &feed, (0, has), floor)?;
+            // While its Base stays, so does all that it has.
+            Some(Held { keeps: has, ..held })
         })
         .collect()
 }
@@ -165,7 +167,7 @@ fn keep(
     (wanted, has): (u64, u64),
     floor: Floor,
 ) -> Option<Held> {
-    if has <= wanted {
+    if has <= wanted || !tells_readiness(feed) {
         return None;
     }
     let entries = inventory?["spec"]["feeds"].as_array()?.iter();
@@ -195,6 +197,12 @@ fn keep(
     })
 }
 
+/// Whether clusters say how many of a kind's replicas are ready: of others nobody could wait for that.
+fn tells_readiness(feed: &Feed) -> bool {
+    let (group, _) = resource::split_api_version(&feed.api_version);
+    group == "apps" && ["Deployment", "ReplicaSet", "StatefulSet"].contains(&feed.kind.as_str())
+}
+
 /// How many replicas of a feed a cluster says are ready.
 fn ready(status: &Value, feed: &Feed, cluster: &str) -> u64 {
     let feeds = status["aggregatedStatuses"].as_array().into_iter().flatten();
@@ -217,18 +225,9 @@ fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64
         .flatten();
     raws.filter_map(|raw| BASE64.decode(raw.as_str()?).ok())
         .filter_map(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
-        .find(|object| of_object(object).is_same(feed))?
+        .find(|object| Feed::of_object(object).is_same(feed))?
         .pointer(path)?
         .as_u64()
-}
-
-fn of_object(object: &Value) -> Feed {
-    Feed {
-        kind: meta::kind(object).to_owned(),
-        api_version: meta::api_version(object).to_owned(),
-        namespace: meta::namespace(object).to_owned(),
-        name: meta::name(object).to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -366,7 +365,7 @@ mod tests {
         let held = stays(&moved, Some(&inventory), "ns-a", &description(10));
         assert_eq!(
             held[0].to_string(),
-            "the cluster of ns-a keeps 5 replica(s) of Deployment shop/web instead of 0: 3 are ready elsewhere, and 8 \
+            "the cluster of ns-a keeps 10 replica(s) of Deployment shop/web instead of 0: 3 are ready elsewhere, and 8 \
              must be at any time"
         );
         moved["status"]["aggregatedStatuses"][0]["feedStatusDetails"][1]["replicaStatus"]["readyReplicas"] =
@@ -375,6 +374,20 @@ mod tests {
         assert_eq!(stays(&moved, None, "ns-a", &description(10)), []);
         moved["metadata"] = json!({});
         assert_eq!(stays(&moved, Some(&inventory), "ns-a", &description(10)), []);
+    }
+
+    #[test]
+    fn kinds_that_tell_no_readiness_are_not_waited_for() {
+        for (api_version, kind, expected) in [
+            ("apps/v1", "Deployment", true),
+            ("apps/v1", "StatefulSet", true),
+            ("batch/v1", "Job", false),
+            ("v1", "ReplicationController", false),
+            ("argoproj.io/v1alpha1", "Rollout", false),
+        ] {
+            let feed = Feed::from_value(&json!({"apiVersion": api_version, "kind": kind, "name": "x"}));
+            assert_eq!(tells_readiness(&feed), expected, "{kind}");
+        }
     }
 
     #[test]

@@ -128,7 +128,17 @@ fn build(description: &Value) -> Result<Vec<Value>, (&'static str, String)> {
         if !object["spec"].is_object() {
             return Err(broken("chartRaw", index, "a HelmChart without a spec".to_owned()));
         }
-        releases.push(release(description, chart, &values, &object));
+        let release = release(description, chart, &values, &object);
+        // A hyphen joins namespace and name, and both may have some.
+        let is_same = |other: &Value| meta::name(other) == meta::name(&release);
+        if let Some(other) = releases.iter().position(is_same) {
+            let why = format!(
+                "its HelmRelease would have the name of that of charts[{other}], {:?}: rename one of the HelmCharts",
+                meta::name(&release)
+            );
+            return Err(broken("charts", index, why));
+        }
+        releases.push(release);
     }
     Ok(releases)
 }
@@ -302,6 +312,25 @@ mod tests {
         let sql = release(&world, "mysql");
         assert_eq!(sql["spec"]["releaseName"], Value::Null);
         assert_eq!(meta::controller(&sql).unwrap().uid, "d");
+    }
+
+    #[test]
+    fn two_charts_do_not_share_a_release() {
+        let mut world = World::default();
+        describe(&mut world, &[(mysql(), ""), (mysql(), "")]);
+        let mut description = Value::clone(world.get(&apps::DESCRIPTIONS, NAMESPACE, NAME).unwrap());
+        description["spec"]["charts"] =
+            json!([{"namespace": "a-b", "name": "c"}, {"namespace": "a", "name": "b-c"}]);
+        world.put(&apps::DESCRIPTIONS, description);
+        let plan = pass(&world);
+        assert!(!plan.writes());
+        let Next::Blocked(why) = plan.next else {
+            panic!("it is refused")
+        };
+        assert!(
+            why.starts_with("spec.charts[1]: ") && why.contains("charts[0]"),
+            "{why}"
+        );
     }
 
     #[test]

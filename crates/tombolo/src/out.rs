@@ -2,8 +2,6 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use anyhow::Context as _;
-
 use crate::run::Failure;
 
 /// What a command does once its output is not taken any more.
@@ -14,8 +12,16 @@ pub(crate) enum OnLoss {
     /// It goes on to its end without output, and its outcome counts: it changes something, or its exit code says
     /// something.
     GoOn,
+    /// The same, and 1 is what its exit code says of what it found: that the output was lost is another one.
+    GoOnTelling,
     /// It stops and has failed: the output is what it is for, and cannot be had twice.
     Fail,
+}
+
+impl OnLoss {
+    fn goes_on(self) -> bool {
+        matches!(self, Self::GoOn | Self::GoOnTelling)
+    }
 }
 
 /// An output that knows whether it was taken.
@@ -40,11 +46,17 @@ impl<W: Write> Out<W> {
         let flushed = self.flush();
         match (self.loss, self.on_loss) {
             (Some(ErrorKind::BrokenPipe), OnLoss::Stop) => Ok(()),
-            (Some(ErrorKind::BrokenPipe), OnLoss::GoOn) | (None, _) => outcome,
-            (Some(kind), _) => {
+            (Some(ErrorKind::BrokenPipe), OnLoss::GoOn | OnLoss::GoOnTelling) | (None, _) => outcome,
+            (Some(kind), on_loss) => {
                 outcome?;
-                flushed.context("the output cannot be written")?;
-                Err(anyhow::Error::new(io::Error::from(kind)).context("the output cannot be written"))?
+                let error = flushed.err().unwrap_or_else(|| io::Error::from(kind));
+                let failure =
+                    Failure::from(anyhow::Error::new(error).context("the output cannot be written"));
+                Err(if on_loss == OnLoss::GoOnTelling {
+                    failure.untold()
+                } else {
+                    failure
+                })
             }
         }
     }
@@ -54,7 +66,7 @@ impl<W: Write> Out<W> {
             Err(error) if error.kind() != ErrorKind::Interrupted => {
                 self.loss.get_or_insert(error.kind());
                 match self.on_loss {
-                    OnLoss::GoOn => Ok(lost),
+                    OnLoss::GoOn | OnLoss::GoOnTelling => Ok(lost),
                     OnLoss::Stop | OnLoss::Fail => Err(error),
                 }
             }
@@ -65,7 +77,7 @@ impl<W: Write> Out<W> {
 
 impl<W: Write> Write for Out<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.loss.is_some() && self.on_loss == OnLoss::GoOn {
+        if self.loss.is_some() && self.on_loss.goes_on() {
             return Ok(bytes.len());
         }
         let written = self.inner.write(bytes);
@@ -73,7 +85,7 @@ impl<W: Write> Write for Out<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.loss.is_some() && self.on_loss == OnLoss::GoOn {
+        if self.loss.is_some() && self.on_loss.goes_on() {
             return Ok(());
         }
         let flushed = self.inner.flush();
@@ -132,6 +144,9 @@ mod tests {
             (OnLoss::GoOn, 1, closed, 1, (3, 1, false)),
             (OnLoss::GoOn, 1, full, 0, (3, 1, true)),
             (OnLoss::GoOn, 1, full, 3, (3, 3, false)),
+            (OnLoss::GoOnTelling, 1, closed, 1, (3, 1, false)),
+            (OnLoss::GoOnTelling, 1, full, 0, (3, 2, true)),
+            (OnLoss::GoOnTelling, 1, full, 1, (3, 1, false)),
             (OnLoss::Fail, 3, closed, 0, (3, 0, false)),
             (OnLoss::Fail, 1, closed, 0, (2, 1, true)),
             (OnLoss::Fail, 1, full, 0, (2, 1, true)),

@@ -38,7 +38,7 @@ impl Failure {
     }
 
     /// What goes wrong with a command whose exit code 1 says that there are differences.
-    fn untold(self) -> Self {
+    pub(crate) fn untold(self) -> Self {
         Self { code: 2, ..self }
     }
 }
@@ -154,10 +154,9 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Crds => OnLoss::Stop,
         PersonCommand::Join(args) if args.print_rights => OnLoss::Stop,
         PersonCommand::Join(_) => OnLoss::Fail,
+        PersonCommand::Diff(_) | PersonCommand::Plan(_) => OnLoss::GoOnTelling,
         PersonCommand::Apply(_)
         | PersonCommand::Create(_)
-        | PersonCommand::Diff(_)
-        | PersonCommand::Plan(_)
         | PersonCommand::Edit(_)
         | PersonCommand::Delete(_)
         | PersonCommand::Scale(_)

@@ -194,20 +194,11 @@ fn changes(old: &Objects, new: &Objects) -> Vec<ObjectChange> {
             };
             let object = new.get(key).or_else(|| old.get(key))?;
             Some(ObjectChange {
-                object: feed_of(object),
+                object: Feed::of_object(object),
                 verdict,
             })
         })
         .collect()
-}
-
-pub(super) fn feed_of(object: &Value) -> Feed {
-    Feed {
-        kind: meta::kind(object).to_owned(),
-        api_version: meta::api_version(object).to_owned(),
-        namespace: meta::namespace(object).to_owned(),
-        name: meta::name(object).to_owned(),
-    }
 }
 
 /// The version of an object's API makes no difference to which object it is.
@@ -226,7 +217,7 @@ fn by_namespace(descriptions: &[Arc<Value>]) -> Result<BTreeMap<String, Objects>
     for description in descriptions.iter().filter(|it| !meta::is_deleting(it)) {
         let objects = all.entry(meta::namespace(description).to_owned()).or_default();
         for object in decoded(description)? {
-            objects.insert(identity(&feed_of(&object)), object);
+            objects.insert(identity(&Feed::of_object(&object)), object);
         }
     }
     Ok(all)

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::super::compare::{Verb, feed_of};
+use super::super::compare::Verb;
 use super::super::fields::Field;
 use super::*;
 
@@ -17,7 +17,7 @@ fn cluster(name: &str, zone: &str) -> Arc<Value> {
 }
 
 fn manifest(object: &Value) -> Arc<Value> {
-    let feed = feed_of(object);
+    let feed = Feed::of_object(object);
     let (group, version) = resource::split_api_version(&feed.api_version);
     Arc::new(json!({
         "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Manifest",
@@ -93,7 +93,7 @@ impl Fleet {
     }
 
     fn template(&mut self, object: &Value) {
-        if let Some(old) = self.world.templates.get(&feed_of(object)).cloned() {
+        if let Some(old) = self.world.templates.get(&Feed::of_object(object)).cloned() {
             self.world.templates.remove(&old);
         }
         self.world.templates.insert(&manifest(object));
@@ -263,7 +263,12 @@ fn templates_and_overrides_change_fields() {
 fn a_missing_feed_holds_everything_back() {
     let mut fleet = Fleet::new(spec());
     fleet.template(&deployment("nginx:2", 4));
-    let gone = fleet.world.templates.get(&feed_of(&secret(""))).cloned().unwrap();
+    let gone = fleet
+        .world
+        .templates
+        .get(&Feed::of_object(&secret("")))
+        .cloned()
+        .unwrap();
     fleet.world.templates.remove(&gone);
     assert_eq!(
         lines(&fleet.look()),

@@ -216,7 +216,7 @@ impl Edit {
             if self.resource == MANIFESTS {
                 return Feed::of_template(object);
             }
-            Some(compare::feed_of(object))
+            Some(Feed::of_object(object))
         };
         self.states().filter_map(of).collect()
     }
@@ -401,7 +401,7 @@ fn going(object: &Value) -> Value {
 
 /// Puts the Manifest that a template would become in the place of the one that it is.
 fn make_template(edit: &Edit, templates: &mut FeedIndex) {
-    let feeds = edit.states().map(compare::feed_of);
+    let feeds = edit.states().map(Feed::of_object);
     let old = feeds.filter_map(|feed| templates.get(&feed).cloned()).next();
     if let Some(old) = &old {
         templates.remove(old);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     fn feed() -> Feed {
-        compare::feed_of(&config_map(""))
+        Feed::of_object(&config_map(""))
     }
 
     fn subscription() -> Value {

@@ -70,7 +70,7 @@ async fn work(shared: &Shared, queue: &Queue<String>, name: String) -> Outcome {
     let looks = queue.failures(&name);
     let mut outcome = Outcome::Done;
     for request in open {
-        if !answer(shared, &request, looks).await {
+        if !answer(shared, &request, &name, looks).await {
             outcome = Outcome::Retry;
         }
     }
@@ -78,11 +78,13 @@ async fn work(shared: &Shared, queue: &Queue<String>, name: String) -> Outcome {
 }
 
 /// Brings one request forward; whether that was all. `looks` is how often its name came again.
-async fn answer(shared: &Shared, request: &Value, looks: u32) -> bool {
-    match settle(shared, request, plan::plan).await {
+async fn answer(shared: &Shared, request: &Value, name: &str, looks: u32) -> bool {
+    // One that was changed to another name in between is another worker's.
+    let is_for_it = |request: &Value| plan::cluster_name(request) == name;
+    match settle(shared, request, plan::plan, is_for_it).await {
         // A token comes soon, or not before somebody does something about it.
         Ok(Next::Again(_)) => {
-            if looks == LOOKS {
+            if looks >= LOOKS {
                 surface(shared, request, NO_TOKEN).await;
             }
             false
@@ -102,11 +104,12 @@ async fn answer(shared: &Shared, request: &Value, looks: u32) -> bool {
     }
 }
 
-/// Looks, plans and carries out until nothing is left to write.
+/// Looks, plans and carries out until nothing is left to write, or the request is none of those that are meant.
 async fn settle(
     shared: &Shared,
     request: &Value,
     plan: fn(&plan::View) -> distribution::Plan,
+    is_meant: impl Fn(&Value) -> bool,
 ) -> Result<Next, Error> {
     let key = ObjectKey::of(request);
     for _ in 0..MOST_PASSES {
@@ -114,6 +117,9 @@ async fn settle(
         let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
             return Ok(Next::Done);
         };
+        if !is_meant(&request) {
+            return Ok(Next::Done);
+        }
         let plan = plan(&snapshot(shared, &request).await?);
         let (writes, next) = (plan.writes(), plan.next.clone());
         shared.carry_out(plan).await?;
@@ -128,10 +134,10 @@ async fn settle(
 
 /// Tells whoever looks at the request why it waits; the result stays open.
 async fn surface(shared: &Shared, request: &Value, why: &str) {
-    shared.tell(request, EventKind::Warning, FAILED_APPROVING, why);
     if request["status"]["errorMessage"] == why {
         return;
     }
+    shared.tell(request, EventKind::Warning, FAILED_APPROVING, why);
     let patch = json!({"metadata": {"uid": meta::uid(request)}, "status": {"errorMessage": why}});
     let written = shared
         .client

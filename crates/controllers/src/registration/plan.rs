@@ -104,8 +104,8 @@ pub fn plan(view: &View) -> Plan {
         plan.next = Next::Blocked(why);
         return plan;
     }
-    if let (None, Some(namesake)) = (&view.cluster, &view.namesake) {
-        plan.next = Next::Blocked(taken(namesake));
+    if view.cluster.is_none() && view.namesake.is_some() {
+        plan.next = Next::Blocked(taken(request));
         return plan;
     }
     let Some(namespace) = &view.namespace else {
@@ -211,13 +211,13 @@ pub fn fault(request: &Value) -> Option<String> {
         .map(|problem| format!("spec.clusterName: Invalid value: \"{name}\": {problem}"))
 }
 
-/// What is said of a name that another cluster has.
-fn taken(namesake: &Value) -> String {
-    let (namespace, name) = (meta::namespace(namesake), meta::name(namesake));
-    let id = namesake["spec"]["clusterId"].as_str().unwrap_or_default();
+/// What is said of a name that another cluster has. Nothing that leads to that cluster: whoever knows its id may read
+/// its credential with any bootstrap token.
+fn taken(request: &Value) -> String {
+    let name = cluster_name(request);
     format!(
-        "spec.clusterName: \"{name}\" is the name of another cluster (ManagedCluster {namespace}/{name}, id {id}): \
-         change it to a name of its own, or delete that ManagedCluster if this cluster takes its place"
+        "spec.clusterName: \"{name}\" is the name of another cluster: change it to a name of its own, or delete the \
+         ManagedCluster of that name if this cluster takes its place"
     )
 }
 
@@ -583,7 +583,7 @@ mod tests {
     #[test]
     fn a_name_belongs_to_the_first_that_asked_for_it() {
         let namesake = json!({
-            "metadata": {"namespace": "clusternet-aaaaa", "name": "edge-7"}, "spec": {"clusterId": "another"}});
+            "metadata": {"namespace": "clusternet-aaaaa", "name": "edge-7"}, "spec": {"clusterId": "id-of-another"}});
         let mut view = View {
             request: request(),
             namesake: Some(namesake.clone()),
@@ -592,8 +592,13 @@ mod tests {
         let Next::Blocked(why) = settle(&mut view) else {
             panic!("it waits")
         };
-        for part in ["spec.clusterName", "edge-7", "clusternet-aaaaa", "another"] {
-            assert!(why.contains(part), "{part} in {why}");
+        for (part, told) in [
+            ("spec.clusterName", true),
+            ("edge-7", true),
+            ("clusternet-aaaaa", false),
+            ("id-of-another", false),
+        ] {
+            assert_eq!(why.contains(part), told, "{part} in {why}");
         }
         assert!(
             view.namespace.is_none() && view.cluster.is_none(),

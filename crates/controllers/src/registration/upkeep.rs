@@ -159,7 +159,7 @@ async fn work(shared: &Shared, granted: &Granted, queue: &Queue<ObjectKey>, key:
     if !plan::is_approved(&request) || granted.has_all(&request) {
         return Outcome::Done;
     }
-    match settle(shared, &request, plan::keep_up).await {
+    match settle(shared, &request, plan::keep_up, |_| true).await {
         Ok(Next::Again(_)) => {
             if queue.failures(&key) == LOOKS {
                 shared.tell(&request, EventKind::Warning, NO_CREDENTIAL, NO_TOKEN);
