@@ -21,6 +21,7 @@ pub mod fuzz;
 pub mod group;
 mod handlers;
 pub mod health;
+pub mod identity;
 pub mod impersonate;
 pub mod kinds;
 pub mod listen;

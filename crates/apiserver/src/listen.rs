@@ -1,6 +1,8 @@
 //! Serving over TLS: accepts connections, bounds what strangers can make it hold, and hands each request to a
 //! [`Handle`]. Knows nothing of what requests mean. The entry point is [`serve`].
 
+mod rest;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -49,6 +51,8 @@ pub struct Limits {
     pub connections: usize,
     /// How long an HTTP/1.1 client may take for a request's headers, and be idle between requests (default 60 s).
     pub header_timeout: Duration,
+    /// How long the rest of a body is waited for that nobody read (default 5 s); then the connection ends.
+    pub body_rest: Duration,
     /// Bytes of a request's headers (default 64 KiB).
     pub header_bytes: u32,
     /// Open HTTP/2 streams of one connection (default 250, as Go's server has it).
@@ -64,6 +68,7 @@ impl Default for Limits {
             handshake_timeout: Duration::from_secs(10),
             connections: 20_000,
             header_timeout: Duration::from_secs(60),
+            body_rest: Duration::from_secs(5),
             header_bytes: 64 * 1024,
             streams: 250,
             drain: Duration::from_secs(5),
@@ -212,7 +217,11 @@ impl<H: Handle> Door<H> {
                     .max(8_192),
             )
             .max_headers(256);
-        let service = service_fn(move |request| answer(self.handler.clone(), request, peer.clone()));
+        let rest = self.limits.body_rest;
+        let service = service_fn(move |request| {
+            let answered = answer_in_turn(self.handler.clone(), request, peer.clone(), rest);
+            Box::pin(answered)
+        });
         let connection = builder
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
@@ -275,6 +284,25 @@ async fn answer<H: Handle>(
     peer: Peer,
 ) -> Result<Response<Body>, Infallible> {
     Ok(handler.handle(request.map(Body::new), peer).await)
+}
+
+/// The same where the next request comes behind the body of this one.
+async fn answer_in_turn<H: Handle>(
+    handler: Arc<H>,
+    request: Request<Incoming>,
+    peer: Peer,
+    time: Duration,
+) -> Result<Response<Body>, Infallible> {
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (parts, body) = request.into_parts();
+    let (lent, rest) = rest::lend(body);
+    let request = Request::from_parts(parts, Body::new(lent));
+    let mut response = handler.handle(request, peer).await;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !rest.take_in(waits, time).await {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    Ok(response)
 }
 
 /// The unfinished handshakes, oldest first.

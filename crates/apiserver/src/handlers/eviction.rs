@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use machinery::selector::LabelSelector;
-use machinery::{ApiError, Cause, Reason};
+use machinery::{ApiError, Cause, Reason, meta};
 use serde_json::{Value, json};
 use source::{Change, Error, Expect, ListRequest, Object, Write};
 
 use super::delete::{check_preconditions, remove};
-use super::{Call, update};
+use super::{Call, metadata, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
 use crate::options::DeleteOptions;
@@ -31,8 +31,13 @@ pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<B
     let mut options = DeleteOptions::of_body(&options)?;
     options.dry_run |= call.options.dry_run;
     let name = call.info.name.clone();
-    let named = eviction["metadata"]["name"].as_str().unwrap_or_default();
-    if !named.is_empty() && named != name {
+    // The older version has the same fields.
+    let version = match meta::api_version(&eviction) {
+        older @ "policy/v1beta1" => older.to_owned(),
+        _ => "policy/v1".to_owned(),
+    };
+    metadata::admit_other(call, &mut eviction, &version, "Eviction")?;
+    if meta::name(&eviction) != name {
         return Err(ApiError::bad_request(
             "name in URL does not match name in Eviction object",
         ));
@@ -44,6 +49,8 @@ pub(super) async fn evict(call: &mut Call<'_>, body: Bytes) -> Result<Response<B
     if let Some(budgets) = snapshot.find("policy", "v1", "poddisruptionbudgets") {
         spend(call, budgets, &pod, options.dry_run).await?;
     }
+    // The pod that was judged, and no other that has come in its place.
+    options.uid.get_or_insert_with(|| meta::uid(&pod).to_owned());
     remove(call, &name, &options).await?;
     Ok(respond::json(
         StatusCode::CREATED,

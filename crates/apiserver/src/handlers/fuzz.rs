@@ -104,8 +104,8 @@ fn updated(served: &Served, part: Part, mut new: Value, old: &Value) -> Result<V
     admit(served, &mut new, Some(name))?;
     update::fill(served, &mut new);
     update::keep_managers(&mut new, old);
-    update::prepare(served, part, &mut new, old);
-    update::validate(served, part, &new, old)?;
+    let problems = update::prepare(served, part, &mut new, old);
+    update::validate(served, part, &new, old, problems)?;
     Ok(new)
 }
 

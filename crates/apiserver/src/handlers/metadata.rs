@@ -1,9 +1,11 @@
 //! `metadata`: what the server decides, what it refuses.
 
 use machinery::ApiError;
-use machinery::names;
+use machinery::{meta, names};
 use serde_json::{Map, Value};
 
+use super::Call;
+use crate::identity::{check_name, check_namespace, check_type};
 use crate::problems::Problems;
 use crate::registry::Served;
 
@@ -36,7 +38,8 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// A body's object: checks that it is one of the resource, and fills in what its path says.
+/// A body's object: checks that it is one of the resource, of the `name` that the path has and of its namespace, which
+/// alone may be left out.
 pub(super) fn admit(
     served: &Served,
     namespace: &str,
@@ -73,71 +76,55 @@ pub(super) fn admit(
         metadata.get(field).and_then(Value::as_str).unwrap_or_default()
     }
     if let Some(name) = name {
-        let found = text(metadata, "name");
-        if found.is_empty() {
-            metadata.insert("name".to_owned(), Value::from(name));
-        } else if found != name {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({found}) does not match the name on the URL ({name})"
-            )));
-        }
+        check_name(text(metadata, "name"), name)?;
     }
     let found = text(metadata, "namespace");
     if served.namespaced {
-        if !found.is_empty() && found != namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        check_namespace(found, namespace)?;
         if found.is_empty() {
             metadata.insert("namespace".to_owned(), Value::from(namespace));
         }
-    } else if !found.is_empty() {
+    } else {
         metadata.remove("namespace");
     }
     Ok(())
 }
 
-fn check_kind(served: &Served, object: &mut Value) -> Result<(), ApiError> {
-    let Some(map) = object.as_object_mut() else {
-        return Err(ApiError::bad_request("the body is no object"));
-    };
-    fn text<'a>(map: &'a Map<String, Value>, field: &str) -> Result<&'a str, ApiError> {
-        match map.get(field) {
-            None | Some(Value::Null) => Ok(""),
-            Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
-        }
+/// The same as [`admit`] for a body of another kind than the resource's, of which one version is taken. Whether its
+/// name has to be the path's is its own matter.
+pub(super) fn admit_other(
+    call: &Call<'_>,
+    object: &mut Value,
+    api_version: &str,
+    kind: &str,
+) -> Result<(), ApiError> {
+    check_type(object, api_version, kind)?;
+    let metadata = &object["metadata"];
+    if !metadata.is_object() && !metadata.is_null() {
+        return Err(ApiError::bad_request("metadata must be an object"));
     }
-    let (api_version, kind) = (text(map, "apiVersion")?, text(map, "kind")?);
-    if !api_version.is_empty() && api_version != served.api_version {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            served.api_version
-        )));
-    }
-    if !kind.is_empty() && kind != served.kind {
-        return Err(ApiError::bad_request(format!(
-            "the kind in the data ({kind}) does not match the expected kind ({})",
-            served.kind
-        )));
-    }
-    if served.custom.is_some() && (api_version.is_empty() || kind.is_empty()) {
-        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(ApiError::bad_request(format!(
-            "Object '{missing}' is missing in '{}'",
-            Value::Object(map.clone())
-        )));
-    }
-    // What is there is what it should be.
-    let (no_version, no_kind) = (api_version.is_empty(), kind.is_empty());
-    if no_version {
-        map.insert("apiVersion".to_owned(), Value::from(served.api_version.as_str()));
-    }
-    if no_kind {
-        map.insert("kind".to_owned(), Value::from(served.kind.as_str()));
+    if call.served.namespaced {
+        check_namespace(meta::namespace(object), call.namespace())?;
     }
     Ok(())
+}
+
+fn check_kind(served: &Served, object: &mut Value) -> Result<(), ApiError> {
+    if served.custom.is_some()
+        && let Some(map) = object.as_object()
+    {
+        let missing = ["kind", "apiVersion"].into_iter().find(|field| {
+            let value = map.get(*field).unwrap_or(&Value::Null);
+            value.is_null() || value == ""
+        });
+        if let Some(missing) = missing {
+            let missing = if missing == "kind" { "Kind" } else { missing };
+            return Err(ApiError::bad_request(format!(
+                "Object '{missing}' is missing in '{object}'"
+            )));
+        }
+    }
+    check_type(object, &served.api_version, &served.kind)
 }
 
 /// Checks a new or changed object's metadata.
@@ -261,6 +248,19 @@ fn owners(value: &Value, problems: &mut Problems) {
             value,
             "Only one reference can have Controller set to true",
         );
+    }
+}
+
+/// Refuses another identity and another end of life; leaving them out is fine.
+pub(super) fn no_change_of_life(new: &Value, old: &Value, problems: &mut Problems) {
+    let (new, old) = (&new["metadata"], &old["metadata"]);
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (wanted, found) = (&new[field], &old[field]);
+        // Once it is deleted, the time of that is the server's own.
+        let is_kept = field == "deletionTimestamp" && !found.is_null();
+        if !(wanted.is_null() || wanted == "" || wanted == found || is_kept) {
+            problems.invalid(format!("metadata.{field}"), wanted, "field is immutable");
+        }
     }
 }
 

@@ -2,24 +2,26 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use machinery::managed;
 use machinery::patch::{json_patch, merge_patch, strategic_merge};
+use machinery::schema::Schema;
 use machinery::{ApiError, Reason};
+use machinery::{managed, meta};
 use serde_json::{Value, json};
 
 use super::update::Tracked;
 use super::{Call, Part, create, duplicates, metadata, unknowns, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
-use crate::error;
 use crate::options::WriteOptions;
+use crate::registry::SchemaRef;
+use crate::{error, identity};
 
 /// A JSON patch may have this many operations.
 const OPERATIONS_LIMIT: usize = 10_000;
 
 /// The kinds of patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Json,
     Merge,
     Strategic,
@@ -27,7 +29,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn from_content_type(content_type: &str, custom: bool) -> Result<Self, ApiError> {
+    pub(super) fn from_content_type(content_type: &str, custom: bool) -> Result<Self, ApiError> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         match essence.to_ascii_lowercase().as_str() {
             "application/json-patch+json" => Ok(Self::Json),
@@ -62,7 +64,10 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
             .is_some_and(|revision| !revision.is_empty()),
     };
     let outcome = update::change(call, part, !named, Tracked::ByDifference, |call, old| {
-        let mut new = patched(call, kind, old, &patch)?;
+        let served = &call.served;
+        let schema = served.schema.as_ref().map(SchemaRef::get);
+        let about = (&*served.group, &*served.kind, &*call.info.name);
+        let mut new = patched(kind, schema, about, old, &patch)?;
         finish(call, &mut new)?;
         Ok(new)
     })
@@ -70,7 +75,7 @@ pub(super) async fn patch(call: &mut Call<'_>, part: Part, body: Bytes) -> Resul
     outcome.respond(call, StatusCode::OK)
 }
 
-fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
+pub(super) fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
     match kind {
         Kind::Json => match patch.as_array() {
             Some(operations) if operations.len() > OPERATIONS_LIMIT => Err(ApiError::new(
@@ -92,14 +97,26 @@ fn check(kind: Kind, patch: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// The patched object, before defaults.
-fn patched(call: &Call<'_>, kind: Kind, old: &Value, patch: &Value) -> Result<Value, ApiError> {
+/// The patched object, before defaults. What it is about, as answers name it: group, kind and name.
+pub(super) fn patched(
+    kind: Kind,
+    schema: Option<&Schema>,
+    (group, of_kind, name): (&str, &str, &str),
+    old: &Value,
+    patch: &Value,
+) -> Result<Value, ApiError> {
     match kind {
-        Kind::Json => json_patch(old, patch)
-            .map_err(|error| unfit(&call.served.group, &call.served.kind, &call.info.name, &error)),
-        Kind::Strategic => match &call.served.schema {
-            Some(schema) => strategic_merge(old, patch, schema.get())
-                .map_err(|error| ApiError::bad_request(error.to_string())),
+        Kind::Json => json_patch(old, patch).map_err(|error| unfit(group, of_kind, name, &error)),
+        Kind::Strategic => match schema {
+            Some(schema) => {
+                let mut new = strategic_merge(old, patch, schema)
+                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
+                // It is applied to a value of the kind, which has no such fields.
+                for field in ["apiVersion", "kind"] {
+                    new[field] = old[field].clone();
+                }
+                Ok(new)
+            }
             None => Ok(merged(old, patch)),
         },
         Kind::Merge | Kind::Apply => Ok(merged(old, patch)),
@@ -107,7 +124,7 @@ fn patched(call: &Call<'_>, kind: Kind, old: &Value, patch: &Value) -> Result<Va
 }
 
 /// Says why a JSON patch does not fit its object. kubectl prints nothing but the causes of such an answer.
-pub(super) fn unfit(group: &str, kind: &str, name: &str, why: &dyn std::error::Error) -> ApiError {
+fn unfit(group: &str, kind: &str, name: &str, why: &dyn std::error::Error) -> ApiError {
     let cause = machinery::Cause {
         reason: "FieldValueInvalid".to_owned(),
         message: why.to_string(),
@@ -125,6 +142,10 @@ fn merged(old: &Value, patch: &Value) -> Value {
 /// Checks a patched object as if it had been sent whole.
 fn finish(call: &mut Call<'_>, new: &mut Value) -> Result<(), ApiError> {
     let name = call.info.name.clone();
+    // Kubernetes reads a body without a version as one of no version that it knows, and finds nothing in it.
+    if call.served.custom.is_none() && meta::api_version(new).is_empty() {
+        return Err(identity::undeterminable(&name));
+    }
     metadata::admit(&call.served, call.namespace(), new, Some(&name))?;
     let warnings = call.warnings.len();
     let checked = update::check_schema(call, new);
@@ -145,7 +166,14 @@ async fn apply(call: &mut Call<'_>, part: Part, body: &Bytes) -> Result<Response
     let WriteOptions { manager, force, .. } = call.options.clone();
     let mut config = config;
     let name = call.info.name.clone();
-    metadata::admit(&call.served, call.namespace(), &mut config, Some(&name))?;
+    identity::check_applied(&config, |gvk| {
+        gvk.api_version() == *call.served.api_version && gvk.kind == *call.served.kind
+    })?;
+    // A name that it does not have is that of what it is applied to, but one of nothing is none.
+    if config["metadata"].get("name").is_some_and(Value::is_null) {
+        return Err(identity::undeterminable(&name));
+    }
+    metadata::admit(&call.served, call.namespace(), &mut config, None)?;
     if let Some(schema) = &call.served.schema {
         let unknown = schema.get().unknown_fields(&config);
         call.report_fields(unknowns(unknown))?;
@@ -196,12 +224,13 @@ async fn create_applied(
     let reset = update::reset_fields(&call.served, Part::Main);
     let empty = json!({
         "apiVersion": call.served.api_version.as_str(), "kind": call.served.kind.as_str(),
-        "metadata": {"name": name.as_str()},
+        "metadata": {},
     });
-    let object = {
+    let mut object = {
         let writer = update::writer(call, manager, reset);
         managed::apply(&empty, config, force, &writer)?
     };
+    metadata::admit(&call.served, call.namespace(), &mut object, Some(&name))?;
     let outcome = create::create_object(call, object, Tracked::Already).await?;
     outcome.respond(call, StatusCode::CREATED)
 }

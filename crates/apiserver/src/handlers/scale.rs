@@ -2,20 +2,22 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use machinery::ApiError;
 use machinery::selector::LabelSelector;
+use machinery::{ApiError, Gvk, builtin, meta};
 use serde_json::{Map, Value, json};
 
 use super::create::Outcome;
 use super::update::Tracked;
-use super::{Call, Part, present, update};
+use super::{Call, Part, metadata, patch, present, update};
 use crate::body::Body;
 use crate::decode::{self, BodyFormat};
-use crate::error;
 use crate::object;
 use crate::problems::Problems;
 use crate::registry::ScalePaths;
-use machinery::patch::{json_patch, merge_patch};
+use crate::{error, identity};
+
+const VERSION: &str = "autoscaling/v1";
+const KIND: &str = "Scale";
 
 /// Answers a request on `scale`.
 pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
@@ -34,32 +36,23 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
             write(call, &paths, true, |_| Ok(wanted.clone())).await
         }
         "patch" => {
-            let content_type = call.header(header::CONTENT_TYPE).to_owned();
+            let kind = patch::Kind::from_content_type(call.header(header::CONTENT_TYPE), false)?;
             let name = call.info.name.clone();
-            let patch = match content_type.as_str() {
-                "application/apply-patch+yaml" => decode::decode(BodyFormat::Yaml, &body)?.0,
-                _ => decode::json(&body)?.0,
-            };
-            write(call, &paths, false, |scale| {
-                let mut scale = scale.clone();
-                match content_type.split(';').next().unwrap_or_default() {
-                    "application/json-patch+json" => {
-                        return json_patch(&scale, &patch)
-                            .map_err(|error| super::patch::unfit("autoscaling", "Scale", &name, &error));
-                    }
-                    "application/merge-patch+json"
-                    | "application/strategic-merge-patch+json"
-                    | "application/apply-patch+yaml" => merge_patch(&mut scale, &patch),
-                    _ => {
-                        return Err(decode::unsupported(&[
-                            "application/json-patch+json",
-                            "application/merge-patch+json",
-                            "application/strategic-merge-patch+json",
-                            "application/apply-patch+yaml",
-                        ]));
-                    }
+            let patch = if kind == patch::Kind::Apply {
+                let (mut config, _) = decode::decode(BodyFormat::Yaml, &body)?;
+                identity::check_applied(&config, |gvk| gvk.api_version() == VERSION && gvk.kind == KIND)?;
+                // Applied is what it has, and this is nothing.
+                if let Some(map) = config.as_object_mut() {
+                    map.retain(|_, value| !value.is_null());
                 }
-                Ok(scale)
+                config
+            } else {
+                decode::json(&body)?.0
+            };
+            patch::check(kind, &patch)?;
+            let schema = builtin::schema(&Gvk::new(VERSION, KIND));
+            write(call, &paths, false, |scale| {
+                patch::patched(kind, schema, ("autoscaling", KIND, &name), scale, &patch)
             })
             .await
         }
@@ -74,8 +67,13 @@ async fn write(
     make: impl Fn(&Value) -> Result<Value, ApiError> + Send + Sync,
 ) -> Result<Response<Body>, ApiError> {
     let name = call.info.name.clone();
-    let outcome = update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
-        let scale = make(&scale_of(paths, old))?;
+    let outcome = update::change(call, Part::Main, true, Tracked::ByDifference, |call, old| {
+        let mut scale = make(&scale_of(paths, old))?;
+        if !whole && meta::api_version(&scale).is_empty() {
+            return Err(identity::undeterminable(&name));
+        }
+        metadata::admit_other(call, &mut scale, VERSION, KIND)?;
+        identity::check_name(meta::name(&scale), &name)?;
         let replicas = &scale["spec"]["replicas"];
         let replicas = if replicas.is_null() {
             json!(0)

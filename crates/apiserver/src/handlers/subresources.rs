@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use machinery::{ApiError, Reason};
+use machinery::{ApiError, Reason, meta};
 use serde_json::{Value, json};
 use source::{Key, Resource};
 
 use super::update::Tracked;
-use super::{Call, Part, eviction, patch, present, scale, update};
+use super::{Call, Part, eviction, metadata, patch, present, scale, update};
 use crate::body::Body;
 use crate::error;
 use crate::group::Subject;
@@ -51,7 +51,7 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
 /// Answers a review, or the old way to bind a pod.
 pub(super) async fn review(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
     let mut object = call.decode(&body)?;
-    super::metadata::admit(&call.served, call.namespace(), &mut object, None)?;
+    metadata::admit(&call.served, call.namespace(), &mut object, None)?;
     update::check_schema(call, &mut object)?;
     let answer = reviews::create(
         &call.server.gate,
@@ -69,7 +69,8 @@ pub(super) async fn review(call: &mut Call<'_>, body: Bytes) -> Result<Response<
 
 /// Issues a service account's token.
 async fn token(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
-    let request = call.decode(&body)?;
+    let mut request = call.decode(&body)?;
+    metadata::admit_other(call, &mut request, "authentication.k8s.io/v1", "TokenRequest")?;
     let stored = call.existing().await?;
     let account = object::parse(&call.served, &stored.json)?;
     let Some(authenticator) = call.server.gate.authenticator() else {
@@ -118,7 +119,13 @@ async fn bound_object(call: &Call<'_>, reference: &Value) -> Result<Option<Value
 
 /// Puts a pod on a node.
 async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiError> {
-    let binding = call.decode(&body)?;
+    let mut binding = call.decode(&body)?;
+    metadata::admit_other(call, &mut binding, "v1", "Binding")?;
+    if meta::name(&binding) != call.info.name {
+        return Err(ApiError::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
+    }
     let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
     if node.is_empty() {
         return Err(ApiError::invalid(
@@ -134,14 +141,6 @@ async fn bind(call: &mut Call<'_>, body: Bytes) -> Result<Response<Body>, ApiErr
     }
     let now = call.now();
     let name = call.info.name.clone();
-    if binding["metadata"]["name"]
-        .as_str()
-        .is_some_and(|bound| bound != name)
-    {
-        return Err(ApiError::bad_request(
-            "name in URL does not match name in Binding object",
-        ));
-    }
     update::change(call, Part::Main, true, Tracked::ByDifference, |_, old| {
         let bound = old["spec"]["nodeName"].as_str().unwrap_or_default();
         if !bound.is_empty() {

@@ -86,12 +86,12 @@ pub(super) async fn change(
         let stored = call.existing().await?;
         let old = object::parse(&served, &stored.json)?;
         let mut new = make(call, &old)?;
-        check_preconditions(&served, &name, &new, &old)?;
+        check_preconditions(call, &new, &old)?;
         if tracked == Tracked::ByDifference {
             keep_managers(&mut new, &old);
         }
-        prepare(&served, part, &mut new, &old);
-        validate(&served, part, &new, &old)?;
+        let problems = prepare(&served, part, &mut new, &old);
+        validate(&served, part, &new, &old, problems)?;
         if new == old {
             return Ok(Outcome::Stored(stored));
         }
@@ -172,11 +172,13 @@ fn waits_for_nothing(object: &Value) -> bool {
         == 0
 }
 
-fn check_preconditions(served: &Served, name: &str, new: &Value, old: &Value) -> Result<(), ApiError> {
+fn check_preconditions(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
+    let (served, name) = (&call.served, &call.info.name);
     let text =
         |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (wanted, found) = (text(new, "uid"), text(old, "uid"));
-    if !wanted.is_empty() && wanted != found {
+    // What a patch says is no precondition: it wants another.
+    if !wanted.is_empty() && wanted != found && call.info.verb != "patch" {
         return Err(ApiError::conflict(
             &served.group,
             &served.plural,
@@ -230,8 +232,8 @@ pub(super) fn fill(served: &Served, object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Takes over from the old version what this request may not change.
-pub(super) fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) {
+/// Takes over from the old version what this request may not change; tells what of it may not even be asked for.
+pub(super) fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value) -> Problems {
     match part {
         Part::Main => {
             if served.has_status {
@@ -280,6 +282,8 @@ pub(super) fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value)
             set_or_remove(&mut new["metadata"], "managedFields", managers);
         }
     }
+    let mut problems = Problems::default();
+    metadata::no_change_of_life(new, old, &mut problems);
     metadata::keep_system_fields(new, old);
     if part == Part::Main {
         (served.strategy.update)(new, old);
@@ -295,6 +299,7 @@ pub(super) fn prepare(served: &Served, part: Part, new: &mut Value, old: &Value)
             new["metadata"]["generation"] = json!(generation);
         }
     }
+    problems
 }
 
 fn content_differs(served: &Served, new: &Value, old: &Value) -> bool {
@@ -336,8 +341,13 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-pub(super) fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(), ApiError> {
-    let mut problems = Problems::default();
+pub(super) fn validate(
+    served: &Served,
+    part: Part,
+    new: &Value,
+    old: &Value,
+    mut problems: Problems,
+) -> Result<(), ApiError> {
     metadata::validate(served, new, &mut problems);
     metadata::no_new_finalizers(new, old, &mut problems);
     if let Some(schema) = &served.schema {

@@ -221,3 +221,53 @@ async fn lets_running_answers_end_and_then_no_longer() {
         "nobody listens any more"
     );
 }
+
+/// An answer that comes before its request's body: the connection goes on behind the body, or says that it ends.
+#[tokio::test]
+async fn a_body_that_nobody_read_is_taken_in_or_ends_the_connection() {
+    let world = world(Limits {
+        body_rest: Duration::from_millis(100),
+        ..Limits::default()
+    })
+    .await;
+    let large = 256 * 1_024 + 1;
+    let long = "x".repeat(large);
+    for (headers, body, goes_on) in [
+        ("Content-Length: 5", Some("hello"), true),
+        ("Content-Length: 0", Some(""), true),
+        (
+            "Transfer-Encoding: chunked",
+            Some("5\r\nhello\r\n0\r\n\r\n"),
+            true,
+        ),
+        ("Content-Length: 262144", Some(&long[1..]), true),
+        // Too much, not wanted, or never sent.
+        ("Content-Length: 262145", None, false),
+        ("Content-Length: 5\r\nExpect: 100-continue", None, false),
+        ("Content-Length: 5", None, false),
+        ("Transfer-Encoding: chunked", None, false),
+    ] {
+        let mut stream = world.connect(None, "http/1.1").await;
+        let answered = world.handler.answered.load(Ordering::SeqCst);
+        let head = format!("POST /a HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        while world.handler.answered.load(Ordering::SeqCst) == answered {
+            tokio::task::yield_now().await;
+        }
+        if let Some(body) = body {
+            stream.write_all(body.as_bytes()).await.unwrap();
+            let next = "GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            stream.write_all(next.as_bytes()).await.unwrap();
+        }
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).await.unwrap();
+        let (first, second) = answers.split_once("/a 0").unwrap();
+        assert!(first.starts_with("HTTP/1.1 200 "), "{headers}: {answers}");
+        assert_eq!(
+            first.contains("connection: close"),
+            !goes_on,
+            "{headers}: {answers}"
+        );
+        assert_eq!(second.ends_with("/b 0"), goes_on, "{headers}: {answers}");
+    }
+}

@@ -6,6 +6,7 @@ mod builtins;
 mod customs;
 mod guests;
 mod harness;
+mod identities;
 mod objects;
 mod options;
 mod pods;

@@ -1,6 +1,6 @@
 //! The `scale` subresource: an `autoscaling/v1 Scale` over a template's replicas.
 
-use apiserver::Body;
+use apiserver::{Body, identity};
 use http::Response;
 use machinery::{ApiError, meta};
 use serde_json::Value;
@@ -39,7 +39,10 @@ impl Shadow {
     ) -> Result<Response<Body>, ApiError> {
         let stored = self
             .change(call, write::Trial::Skip, write::Tracked::ByDifference, |object| {
-                let scale = change(&scale_of(call, object)?)?;
+                let mut scale = change(&scale_of(call, object)?)?;
+                identity::check_type(&mut scale, "autoscaling/v1", "Scale")?;
+                identity::check_namespace(meta::namespace(&scale), call.namespace())?;
+                identity::check_name(meta::name(&scale), call.name())?;
                 let mut changed = object.clone();
                 call.kind.set_replicas(&mut changed, replicas(&scale)?);
                 changed["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();

@@ -1,7 +1,7 @@
 //! Creating and changing templates.
 
 use api::annotations::SKIP_VALIDATING;
-use apiserver::Body;
+use apiserver::{Body, identity};
 use http::header::WARNING;
 use http::{Response, StatusCode};
 use machinery::managed::{self, FieldSet, Writer};
@@ -103,6 +103,10 @@ impl Shadow {
 
     /// Server-side apply.
     async fn apply(&self, call: &Call<'_>, config: &Value) -> Result<Response<Body>, ApiError> {
+        let ApiResource { group, kind, .. } = call.resource();
+        identity::check_applied(config, |found| {
+            found.group == **group && found.kind == **kind && !found.version.is_empty()
+        })?;
         match self.manifest(call).await {
             Ok(_) => {}
             Err(error) if error.reason == Reason::NotFound => {
@@ -220,11 +224,8 @@ impl Shadow {
                 "namespace may not be set on an object without namespace",
             ));
         }
-        let found = meta::name(object);
-        if !name.is_empty() && found != name {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({found}) does not match the name on the URL ({name})"
-            )));
+        if !name.is_empty() {
+            identity::check_name(meta::name(object), name)?;
         }
         meta::set_label(object, api::labels::CREATED_BY, api::labels::CREATED_BY_HUB);
         Ok(())
@@ -413,7 +414,7 @@ fn applied_anew(call: &Call<'_>, config: &Value) -> Result<Value, ApiError> {
         return Err(ApiError::conflict(group, plural, call.name(), &why));
     }
     let nothing = json!({
-        "apiVersion": meta::api_version(config), "kind": meta::kind(config), "metadata": {"name": call.name()},
+        "apiVersion": meta::api_version(config), "kind": meta::kind(config), "metadata": {},
     });
     applied(call, &nothing, config)
 }

@@ -70,49 +70,45 @@ pub(super) struct Managed {
 
 pub(super) type Managers = BTreeMap<Manager, Managed>;
 
-/// Reads `metadata.managedFields`.
-pub(super) fn decode(object: &Value) -> Result<Managers, String> {
-    let mut managers = Managers::new();
-    let Some(entries) = object
+/// Reads `metadata.managedFields` as somebody sent them; `None` if any of them make no sense.
+pub(super) fn decode(object: &Value) -> Option<Managers> {
+    entries(object).map(decode_one).collect()
+}
+
+/// Reads `metadata.managedFields` as they are stored. What makes no sense there is passed over: nobody could write the
+/// object again for its sake.
+pub(super) fn read(object: &Value) -> Managers {
+    entries(object).filter_map(decode_one).collect()
+}
+
+fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+    object
         .get("metadata")
         .and_then(|metadata| metadata.get("managedFields"))
         .and_then(Value::as_array)
-    else {
-        return Ok(managers);
+        .into_iter()
+        .flatten()
+}
+
+fn decode_one(entry: &Value) -> Option<(Manager, Managed)> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    let operation = match text("operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return None,
     };
-    for (index, entry) in entries.iter().enumerate() {
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        let operation = match text("operation") {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
-            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
-        };
-        let api_version = text("apiVersion");
-        if api_version.is_empty() {
-            return Err("apiVersion must not be empty".to_owned());
-        }
-        match text("fieldsType") {
-            "FieldsV1" => {}
-            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
-            other => {
-                return Err(format!(
-                    "invalid fieldsType {other:?} in managed fields entry {index}"
-                ));
-            }
-        }
-        let mut manager = Manager::new(text("manager"), operation, api_version, text("subresource"));
-        text("manager").clone_into(&mut manager.name);
-        let set = FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
-        managers.insert(
-            manager,
-            Managed {
-                set,
-                api_version: api_version.to_owned(),
-                time: text("time").parse().ok(),
-            },
-        );
+    let api_version = text("apiVersion");
+    if api_version.is_empty() || text("fieldsType") != "FieldsV1" {
+        return None;
     }
-    Ok(managers)
+    let mut manager = Manager::new(text("manager"), operation, api_version, text("subresource"));
+    text("manager").clone_into(&mut manager.name);
+    let managed = Managed {
+        set: FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&Value::Null)).ok()?,
+        api_version: api_version.to_owned(),
+        time: text("time").parse().ok(),
+    };
+    Some((manager, managed))
 }
 
 /// Writes `metadata.managedFields`, in Kubernetes' order: appliers first, then by age, then by name.

@@ -166,15 +166,15 @@ static NEVER_TRACKED: LazyLock<FieldSet> = LazyLock::new(|| {
 /// The object about to be stored with its `managedFields` brought up to date: what differs from `live` is now the
 /// writer's, by the operation Update. A client may replace `managedFields` as such, or empty them to start anew.
 pub fn update(live: &Value, mut object: Value, writer: &Writer<'_>) -> Value {
-    let from_live = || entries::decode(live).unwrap_or_default();
+    let from_live = || entries::read(live);
     let mut managers = if !writer.subresource.is_empty() {
         from_live()
     } else if entries::is_reset(&object) {
         Managers::new()
     } else {
         match entries::decode(&object) {
-            Ok(managers) if !managers.is_empty() => managers,
-            Ok(_) | Err(_) => from_live(),
+            Some(managers) if !managers.is_empty() => managers,
+            Some(_) | None => from_live(),
         }
     };
     entries::strip(&mut object);
@@ -342,8 +342,7 @@ pub fn apply(live: &Value, config: &Value, force: bool, writer: &Writer<'_>) -> 
             "metadata.managedFields must be nil".to_owned(),
         ));
     }
-    let managers = entries::decode(live)
-        .map_err(|problem| ApplyError::Typed(format!("failed to decode managed fields: {problem}")))?;
+    let managers = entries::read(live);
     let mut bare = live.clone();
     entries::strip(&mut bare);
     let applied = match apply_once(&bare, config, &managers, force, writer) {

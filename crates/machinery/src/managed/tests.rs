@@ -412,3 +412,45 @@ fn names_some_of_very_many_conflicts() {
     let message = refused.expect_err("unknown fields").to_string();
     assert!(message.ends_with("and 19900 more") && message.len() < 10_000);
 }
+
+/// Older servers stored entries without a version. What cannot be read is passed over: the next apply must work.
+#[test]
+fn stored_entries_that_make_no_sense_are_passed_over() {
+    let entry = |field: &str, value: Value| {
+        let mut entry = json!({"manager": "old", "operation": "Apply", "apiVersion": "apps/v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+        entry[field] = value;
+        entry
+    };
+    for (field, value) in [
+        ("apiVersion", json!("")),
+        ("apiVersion", Value::Null),
+        ("operation", json!("")),
+        ("fieldsType", json!("FieldsV2")),
+        ("fieldsType", json!("")),
+        ("fieldsV1", json!({"x": {}})),
+    ] {
+        let mut world = World::new();
+        let named = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
+        world
+            .apply("me", named(json!({"replicas": 1})), false)
+            .expect("new");
+        let broken = |world: &mut World| {
+            let entries = world.object["metadata"]["managedFields"].as_array_mut();
+            entries.expect("a list").push(entry(field, value.clone()));
+        };
+        broken(&mut world);
+        world
+            .apply("me", named(json!({"replicas": 2})), false)
+            .expect("it is mine");
+        assert_eq!(world.object["spec"]["replicas"], 2, "{field} {value}");
+        let left = |world: &World| world.object["metadata"]["managedFields"].as_array().map(Vec::len);
+        assert_eq!(left(&world), Some(1), "{field} {value}");
+        // Neither does an update lose the others for its sake.
+        broken(&mut world);
+        let mut new = world.object.clone();
+        new["spec"]["free"] = json!({"k": "v"});
+        world.update("editor", new);
+        assert_eq!(left(&world), Some(2), "{field} {value}");
+    }
+}
