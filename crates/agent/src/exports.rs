@@ -84,7 +84,7 @@ impl Exports {
             ..CacheOptions::namespace(&self.namespace)
         };
         let watched = Watched {
-            exports: self.watch(&mcs::SERVICE_EXPORTS),
+            exports: self.watch(&mcs::SERVICE_EXPORTS, trimmed),
             copies: Cache::start(self.parent.clone(), kubernetes::ENDPOINT_SLICES, copies),
             child: Mutex::new(None),
         };
@@ -122,9 +122,9 @@ impl Exports {
         }
     }
 
-    fn watch(&self, resource: &ApiResource) -> Cache {
+    fn watch(&self, resource: &ApiResource, project: fn(Value) -> Value) -> Cache {
         let options = CacheOptions {
-            project: trimmed,
+            project,
             ..CacheOptions::default()
         };
         Cache::start(self.child.clone(), resource.clone(), options)
@@ -160,8 +160,8 @@ impl Exports {
         let any = !watched.exports.list().is_empty();
         if any && child.is_none() {
             let originals = Originals {
-                services: self.watch(&kubernetes::SERVICES),
-                slices: self.watch(&kubernetes::ENDPOINT_SLICES),
+                services: self.watch(&kubernetes::SERVICES, service_view),
+                slices: self.watch(&kubernetes::ENDPOINT_SLICES, slice_view),
             };
             *changes = Some([originals.services.subscribe(), originals.slices.subscribe()]);
             *child = Some(originals);
@@ -381,8 +381,98 @@ fn is_gone(object: &Value) -> bool {
     meta::is_deleting(object) && meta::finalizers(object).next().is_none()
 }
 
+/// Of a Service of the child what the plan reads.
+fn service_view(service: Value) -> Value {
+    let metadata = &service["metadata"];
+    json!({
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "spec": {"type": service["spec"]["type"]},
+    })
+}
+
+/// Of an EndpointSlice of the child what the plan reads; when it last changed makes no difference.
+fn slice_view(mut slice: Value) -> Value {
+    let metadata = &slice["metadata"];
+    let label = &metadata["labels"][services::SERVICE_NAME];
+    json!({
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"],
+            "labels": {services::SERVICE_NAME: label}, "deletionTimestamp": metadata["deletionTimestamp"],
+        },
+        "addressType": slice["addressType"].take(),
+        "endpoints": slice["endpoints"].take(),
+        "ports": slice["ports"].take(),
+    })
+}
+
 /// Leaves out what nothing here reads.
 fn trimmed(mut object: Value) -> Value {
     meta::ensure_metadata(&mut object).remove("managedFields");
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    /// The plan makes the same of what is kept as of the whole.
+    #[test]
+    fn what_is_kept_of_the_child_is_what_the_plan_reads() {
+        let id = ServiceId::new("test", "my-service");
+        let export =
+            json!({"metadata": {"namespace": "test", "name": "my-service", "finalizers": [finalizers::APP]}});
+        let service = |kind: &str| {
+            json!({"metadata": {"namespace": "test", "name": "my-service", "labels": {"a": "b"}},
+                "spec": {"type": kind, "clusterIP": "10.96.0.1"}})
+        };
+        let slice = |change: Value| {
+            let mut slice = json!({
+                "metadata": {"namespace": "test", "name": "my-service-x7k", "annotations": {"time": "1"},
+                    "labels": {services::SERVICE_NAME: "my-service", "a": "b"}},
+                "addressType": "IPv4", "ports": [{"name": "http", "port": 80}],
+                "endpoints": [{"addresses": ["10.0.0.1", "127.0.0.1"], "conditions": {"ready": true}, "zone": "z", "hostname": "h"}],
+            });
+            machinery::patch::merge_patch(&mut slice, &change);
+            slice
+        };
+        let plan = |service: &Value, slice: Value| {
+            export::plan(&View {
+                id: &id,
+                service: Service::On,
+                export: Some(&export),
+                exported: Some(service),
+                slices: &[Arc::new(slice)],
+                home: "home",
+                copies: &[],
+                now: Timestamp::UNIX_EPOCH,
+            })
+        };
+        for (kind, change) in [
+            ("ClusterIP", json!({})),
+            ("ExternalName", json!({})),
+            (
+                "ClusterIP",
+                json!({"metadata": {"labels": {services::SERVICE_NAME: "other"}}}),
+            ),
+            ("ClusterIP", json!({"metadata": {"labels": null}})),
+            (
+                "ClusterIP",
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            ),
+            ("ClusterIP", json!({"addressType": "FQDN"})),
+            ("ClusterIP", json!({"endpoints": null, "ports": null})),
+        ] {
+            let (service, slice) = (service(kind), slice(change.clone()));
+            let whole = plan(&service, slice.clone());
+            assert_eq!(
+                plan(&service_view(service), slice_view(slice)),
+                whole,
+                "{kind} {change}"
+            );
+        }
+        let touched = json!({"metadata": {"annotations": {"time": "2"}}});
+        assert_eq!(slice_view(slice(touched)), slice_view(slice(json!({}))));
+    }
 }

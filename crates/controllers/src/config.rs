@@ -71,7 +71,8 @@ pub struct Config {
     pub in_use: InUse,
     /// Whether new clusters wait for their init workload (the gate `ClusterInit`). Default false.
     pub cluster_init: bool,
-    /// Whether ServiceImports are served (the gate `MultiClusterService`). Default false.
+    /// Whether ServiceImports are served (the gate `MultiClusterService`). Default false: what was derived of them is
+    /// taken back.
     pub multi_cluster_service: bool,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,

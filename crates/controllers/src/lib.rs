@@ -89,6 +89,8 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
     let imports = async {
         if config.imports_services() {
             services::run(&shared, config.workers, stop).await;
+        } else if on(Controller::ServiceImport) {
+            services::take_back(&shared, stop).await;
         }
     };
     tokio::join!(approver, life_cycle, deployer, imports);

@@ -8,8 +8,8 @@ use api::{clusters, kubernetes, labels, mcs, reasons};
 use clock::Backoff;
 use distribution::services::import::{self, Home, View};
 use distribution::services::{self, ServiceId};
-use distribution::{EventKind, Next, Plan};
-use kubeio::{Change, Changes, Error, ObjectKey, Outcome, Queue, QueueOptions};
+use distribution::{Action, EventKind, Next, Plan};
+use kubeio::{Change, Changes, Error, ListOptions, ObjectKey, Outcome, Queue, QueueOptions};
 use machinery::{ApiResource, meta};
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
@@ -93,6 +93,39 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         () = imports.route(sources) => {}
         () = imports.queue.serve(workers, stop, |job| imports.work(job)) => {}
     }
+}
+
+/// Takes back what was derived while the gate was open: nobody keeps it as it should be.
+pub(crate) async fn take_back(shared: &Shared, stop: &CancellationToken) {
+    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
+    let done = async {
+        while let Err(error) = remove_derived(shared).await {
+            tracing::debug!(error = %Chain(&error), "derived services are not taken back yet");
+            tokio::time::sleep(backoff.next_delay(shared.env.random_u64())).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = done => {}
+    }
+}
+
+async fn remove_derived(shared: &Shared) -> Result<(), Error> {
+    let (of, by) = (labels::MULTI_CLUSTER_SERVICE_NAME, labels::CREATED_BY);
+    let derived = ListOptions::labels(format!("{of},{by}={}", labels::CREATED_BY_CONTROLLERS));
+    let mut plan = Plan::default();
+    for resource in [&kubernetes::ENDPOINT_SLICES, &kubernetes::SERVICES] {
+        match shared.client.list_all(resource, None, &derived).await {
+            Ok(listed) => plan
+                .actions
+                .extend(listed.items.iter().map(|it| Action::delete(resource, it))),
+            // A parent that was prepared before there were such: there are none.
+            Err(error) if error.is_forbidden() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    shared.carry_out(plan).await
 }
 
 /// The version that the parent has; asked until it answers.

@@ -395,20 +395,14 @@ fn share_a_service(admin: &Kubectl, children: &[ControlPlane]) {
         .expect("the parent has it");
     let definition = serde_json::json!({"apiVersion": definition["apiVersion"], "kind": definition["kind"],
         "metadata": {"name": definition["metadata"]["name"]}, "spec": definition["spec"]});
-    let export = "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceExport\nmetadata: {name: nginx, namespace: web}\n";
     for child in children {
         let kubectl = child.kubectl();
         kubectl.with_input("apply -f -", &definition.to_string());
         kubectl
             .run("wait --for=condition=Established crd/serviceexports.multicluster.x-k8s.io --timeout=30s");
-        kubectl.with_input("apply -f -", export);
+        kubectl.run(&format!("apply -f {}", example("export.yaml")));
     }
-    admin.with_input(
-        "apply -f -",
-        "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceImport\nmetadata:\n  name: nginx\n  namespace: default\n  labels:\n    \
-         services.clusternet.io/multi-cluster-service-name: nginx\n    services.clusternet.io/multi-cluster-service-namespace: web\n\
-         spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}\n",
-    );
+    admin.run(&format!("apply -f {}", example("import.yaml")));
     let gathered = |clusters: &[&str]| {
         wait_for("the endpoints are on the parent", Duration::from_secs(60), || {
             let slices = admin.json(

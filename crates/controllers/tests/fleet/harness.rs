@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
     pub(crate) env: Arc<Wall>,
     /// Whether somebody fills token Secrets.
     pub(crate) fills_tokens: Arc<AtomicBool>,
-    config: controllers::Config,
+    pub(crate) config: controllers::Config,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }

@@ -199,6 +199,32 @@ async fn clusters_that_differ_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_derived_goes_when_the_gate_is_closed() {
+    let mut fleet = Fleet::with_services().await;
+    let north = fleet.join("north").await;
+    fleet.export(&north, "10.1.0.1", "http").await;
+    fleet.import("mine", marks()).await;
+    fleet.await_endpoints(&[r#"north ["10.1.0.1"]"#]).await;
+    fleet.stop().await;
+    fleet.config = controllers::Config::default()
+        .with_controllers(["-serviceimport", "*"])
+        .unwrap();
+    fleet.run();
+    // Another process may have the controller.
+    fleet.join("south").await;
+    fleet.await_endpoints(&[r#"north ["10.1.0.1"]"#]).await;
+    fleet.stop().await;
+    fleet.config = controllers::Config::default();
+    fleet.run();
+    fleet.await_endpoints(&[]).await;
+    fleet
+        .await_gone(&kubernetes::SERVICES, Some("shop"), DERIVED)
+        .await;
+    fleet.get(&kubernetes::ENDPOINT_SLICES, Some(&north), COPY).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_gate_nothing_is_imported() {
     let mut fleet = Fleet::start().await;
     let shop = json!({"metadata": {"name": "shop"}});

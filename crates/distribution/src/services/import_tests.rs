@@ -1,6 +1,7 @@
 //! Imports of two clusters that come, change and go.
 
 use api::clusters;
+use proptest::prelude::*;
 
 use super::*;
 use crate::services::CONFLICT;
@@ -424,4 +425,81 @@ fn clusters_that_differ_are_told() {
         .0
         .delete(&kubernetes::ENDPOINT_SLICES, "home-north", "test-my-service-x7k");
     assert_eq!(told(&mut parent), None);
+}
+
+/// What happens to one of three clusters or two imports, or what somebody does to what was derived.
+#[derive(Debug, Clone)]
+enum Happening {
+    Exports(usize, u8),
+    Withdraws(usize),
+    Leaves(usize),
+    Imports(usize),
+    Forgets(usize),
+    Meddles,
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let one = prop_oneof![
+        3 => (0..3_usize, 1..4_u8).prop_map(|(cluster, address)| Happening::Exports(cluster, address)),
+        1 => (0..3_usize).prop_map(Happening::Withdraws),
+        1 => (0..3_usize).prop_map(Happening::Leaves),
+        2 => (0..2_usize).prop_map(Happening::Imports),
+        1 => (0..2_usize).prop_map(Happening::Forgets),
+        1 => Just(Happening::Meddles),
+    ];
+    prop::collection::vec(one, 1..24)
+}
+
+proptest! {
+    /// Whatever happens, one plan brings what is derived to what the clusters export and the imports ask for.
+    #[test]
+    fn one_plan_is_enough(all in happenings()) {
+        const CLUSTERS: [&str; 3] = ["east", "north", "south"];
+        const IMPORTS: [&str; 2] = ["mine", "second"];
+        let mut parent = Parent::new();
+        let mut exports = BTreeMap::from([("north", "10.1.0.1".to_owned()), ("south", "10.2.0.1".to_owned())]);
+        let mut imports = BTreeSet::from(["mine"]);
+        for happening in all {
+            let slices = &kubernetes::ENDPOINT_SLICES;
+            match happening {
+                Happening::Exports(cluster, address) => {
+                    let (cluster, address) = (CLUSTERS[cluster], format!("10.9.0.{address}"));
+                    parent.join(cluster);
+                    parent.slice(&format!("home-{cluster}"), "test-my-service-x7k", &[&address], "http");
+                    exports.insert(cluster, address);
+                }
+                Happening::Withdraws(cluster) => if exports.remove(CLUSTERS[cluster]).is_some() {
+                    parent.0.delete(slices, &format!("home-{}", CLUSTERS[cluster]), "test-my-service-x7k");
+                },
+                Happening::Leaves(cluster) => if exports.remove(CLUSTERS[cluster]).is_some() {
+                    parent.0.delete(&clusters::MANAGED_CLUSTERS, &format!("home-{}", CLUSTERS[cluster]), CLUSTERS[cluster]);
+                    parent.0.delete(slices, &format!("home-{}", CLUSTERS[cluster]), "test-my-service-x7k");
+                },
+                Happening::Imports(import) => {
+                    parent.import(IMPORTS[import], &json!({}));
+                    imports.insert(IMPORTS[import]);
+                }
+                Happening::Forgets(import) => if imports.remove(IMPORTS[import]) {
+                    parent.0.delete(&mcs::SERVICE_IMPORTS, "shop", IMPORTS[import]);
+                },
+                Happening::Meddles => for slice in parent.0.list(slices) {
+                    if meta::namespace(&slice) == "shop" {
+                        let mut slice = Value::clone(&slice);
+                        slice["endpoints"] = json!([]);
+                        parent.0.put(slices, slice);
+                    }
+                },
+            }
+            let (have, ..) = parent.settle().seen();
+            let mut expected: Vec<String> = exports
+                .iter()
+                .map(|(cluster, address)| format!("{cluster} [\"{address}\"]"))
+                .collect();
+            if imports.is_empty() {
+                expected.clear();
+            }
+            prop_assert_eq!(have, expected);
+            prop_assert_eq!(parent.service().is_some(), !imports.is_empty());
+        }
+    }
 }
