@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::problems::Problems;
 use crate::registry::{SchemaRef, Served};
 use crate::strategy::{Generation, pod_parts};
-use crate::{error, object};
+use crate::{canonical, error, object};
 
 /// How often a change is made anew on the newest version.
 const ATTEMPTS: u32 = 16;
@@ -84,7 +84,11 @@ pub(super) async fn change(
     let name = call.info.name.clone();
     for attempt in 1.. {
         let stored = call.existing().await?;
-        let old = object::parse(&served, &stored.json)?;
+        let mut old = object::parse(&served, &stored.json)?;
+        if served.custom.is_none() {
+            // What an earlier release stored is read as it would be stored now, and no worse if it cannot be.
+            canonical::settle(&mut old).ok();
+        }
         let mut new = make(call, &old)?;
         check_preconditions(&served, &name, &new, &old)?;
         if tracked == Tracked::ByDifference {
@@ -219,6 +223,8 @@ pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<()
             schema.get().fill_defaults(object);
         } else {
             schema.get().drop_nulls(object);
+            canonical::settle(object)
+                .map_err(|error| ApiError::bad_request(format!("{}: {error}", unfit(&served))))?;
         }
     }
     (served.strategy.default)(object);

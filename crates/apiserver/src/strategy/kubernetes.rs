@@ -1,6 +1,6 @@
 //! The other kinds with rules of their own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
 
@@ -63,6 +63,9 @@ pub(super) static ROLE: Strategy = Strategy {
 pub(super) static ROLE_BINDING: Strategy = Strategy {
     default: |object| {
         if let Some(role) = field_mut(object, "roleRef") {
+            if role["apiGroup"] == "" {
+                role["apiGroup"] = Value::Null;
+            }
             default_field(role, "apiGroup", RBAC);
         }
         for subject in items_mut(object, &["subjects"]) {

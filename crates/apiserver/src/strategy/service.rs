@@ -67,6 +67,9 @@ fn default_service(service: &mut Value) {
         default_field(port, "protocol", "TCP");
         let number = port["port"].clone();
         if !number.is_null() {
+            if port["targetPort"] == 0 || port["targetPort"] == "" {
+                port["targetPort"] = Value::Null;
+            }
             default_field(port, "targetPort", number);
         }
     }
