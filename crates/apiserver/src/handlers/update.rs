@@ -358,7 +358,8 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
         }
         Part::EphemeralContainers => pod_parts::validate_ephemeral(new, old, &mut problems),
         Part::Resize => pod_parts::validate_resize(new, old, &mut problems),
-        Part::Status | Part::Finalize | Part::Approval => {}
+        Part::Finalize => (served.strategy.validate)(new, &mut problems),
+        Part::Status | Part::Approval => {}
     }
     verdict(served, new, problems)
 }

@@ -4,15 +4,20 @@
 //! [`Strategy::PLAIN`]. Schemas (unknown fields, types) are checked elsewhere.
 
 mod autoscaler;
+mod claim;
 mod custom;
 mod defaults;
 mod events;
+mod fields;
 mod identity;
+mod ingress;
 mod kubernetes;
 mod pod;
 pub(crate) mod pod_parts;
 mod schedule;
 mod service;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use serde_json::Value;
@@ -101,7 +106,7 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("", "configmaps") => &identity::CONFIG_MAP,
         ("", "events") => &events::EVENT,
         ("", "persistentvolumes") => &kubernetes::PERSISTENT_VOLUME,
-        ("", "persistentvolumeclaims") => &kubernetes::PERSISTENT_VOLUME_CLAIM,
+        ("", "persistentvolumeclaims") => &claim::PERSISTENT_VOLUME_CLAIM,
         ("", "replicationcontrollers") => &WITH_GENERATION,
         ("apps", "deployments") => &workload::DEPLOYMENT,
         ("apps", "replicasets") => &workload::REPLICA_SET,
@@ -117,7 +122,7 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("scheduling.k8s.io", "priorityclasses") => &kubernetes::PRIORITY_CLASS,
         ("autoscaling", "horizontalpodautoscalers") => &autoscaler::AUTOSCALER,
         ("certificates.k8s.io", "certificatesigningrequests") => &kubernetes::SIGNING_REQUEST,
-        ("networking.k8s.io", "ingresses") => &kubernetes::INGRESS,
+        ("networking.k8s.io", "ingresses") => &ingress::INGRESS,
         ("networking.k8s.io", "networkpolicies") => &kubernetes::NETWORK_POLICY,
         ("networking.k8s.io", "ingressclasses") => &WITH_GENERATION,
         ("policy", "poddisruptionbudgets") => &kubernetes::DISRUPTION_BUDGET,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use machinery::names;
 use serde_json::{Value, json};
 
+use super::fields::one_of;
 use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
 
@@ -336,13 +337,6 @@ fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
                 }
             }
         }
-    }
-}
-
-/// Refuses a text that is none of a few.
-pub(super) fn one_of(value: &Value, path: &str, supported: &[&str], problems: &mut Problems) {
-    if !value.is_null() && !supported.iter().any(|word| value == word) {
-        problems.unsupported(path, value, supported);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use machinery::names;
 use serde_json::{Value, json};
 
-use super::pod::one_of;
+use super::fields::one_of;
 use super::{Strategy, default_field, field_mut, items_mut};
 use crate::problems::Problems;
 

@@ -3,7 +3,8 @@
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
-use super::pod::{default_spec, one_of, validate_spec};
+use super::fields::{not_negative, one_of};
+use super::pod::{default_spec, validate_spec};
 use super::schedule;
 use super::{Generation, Strategy, at_mut, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
@@ -208,6 +209,16 @@ pub(super) static CRON_JOB: Strategy = Strategy {
         } else if let Some(problem) = schedule::problem(schedule) {
             problems.invalid("spec.schedule", &spec["schedule"], problem);
         }
+        if let Some(problem) = spec["timeZone"].as_str().and_then(schedule::zone_problem) {
+            problems.invalid("spec.timeZone", &spec["timeZone"], problem);
+        }
+        for field in [
+            "startingDeadlineSeconds",
+            "successfulJobsHistoryLimit",
+            "failedJobsHistoryLimit",
+        ] {
+            not_negative(&spec[field], &format!("spec.{field}"), problems);
+        }
         one_of(
             &spec["concurrencyPolicy"],
             "spec.concurrencyPolicy",
@@ -280,12 +291,6 @@ fn label_job(job: &mut Value) {
     let labels = spec["template"]["metadata"]["labels"].clone();
     if let Some(metadata) = field_mut(job, "metadata") {
         default_field(metadata, "labels", labels);
-    }
-}
-
-fn not_negative(value: &Value, path: &str, problems: &mut Problems) {
-    if value.as_i64().is_some_and(|number| number < 0) {
-        problems.invalid(path, value, "must be greater than or equal to 0");
     }
 }
 
