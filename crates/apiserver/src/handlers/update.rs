@@ -359,7 +359,8 @@ fn validate(served: &Served, part: Part, new: &Value, old: &Value) -> Result<(),
         Part::EphemeralContainers => pod_parts::validate_ephemeral(new, old, &mut problems),
         Part::Resize => pod_parts::validate_resize(new, old, &mut problems),
         Part::Finalize => (served.strategy.validate)(new, &mut problems),
-        Part::Status | Part::Approval => {}
+        Part::Status => (served.strategy.validate_status)(new, &mut problems),
+        Part::Approval => {}
     }
     verdict(served, new, problems)
 }

@@ -14,6 +14,8 @@ mod ingress;
 mod kubernetes;
 mod pod;
 pub(crate) mod pod_parts;
+mod resources;
+mod scaling;
 mod schedule;
 mod service;
 #[cfg(test)]
@@ -49,6 +51,8 @@ pub(crate) struct Strategy {
     pub(crate) update: fn(&mut Value, &Value),
     /// Refuses what is wrong in itself.
     pub(crate) validate: fn(&Value, &mut Problems),
+    /// Refuses a `status` that is wrong in itself.
+    pub(crate) validate_status: fn(&Value, &mut Problems),
     /// Refuses what may not change.
     pub(crate) validate_update: fn(&Value, &Value, &mut Problems),
     /// Which changes count as a new generation.
@@ -74,6 +78,7 @@ impl Strategy {
         create: |_| {},
         update: |_, _| {},
         validate: |_, _| {},
+        validate_status: |_, _| {},
         validate_update: |_, _, _| {},
         generation: Generation::None,
         convert: None,
