@@ -10,6 +10,7 @@ pub mod authz;
 pub mod body;
 pub mod bootstrap_policy;
 mod bulk;
+mod canonical;
 mod complaint;
 pub mod controllers;
 pub mod decode;

@@ -92,7 +92,7 @@ fn same_again(served: &Served, stored: &Value) {
 
 fn created(served: &Served, mut object: Value) -> Result<Value, ApiError> {
     admit(served, &mut object, None)?;
-    update::fill(served, &mut object);
+    update::fill(served, &mut object)?;
     let now = "2026-01-01T00:00:00Z".to_owned();
     create::prepare(served, now, "0-1-2-3".to_owned(), &mut object);
     create::validate(served, &object)?;
@@ -102,7 +102,7 @@ fn created(served: &Served, mut object: Value) -> Result<Value, ApiError> {
 fn updated(served: &Served, part: Part, mut new: Value, old: &Value) -> Result<Value, ApiError> {
     let name = old["metadata"]["name"].as_str().unwrap_or_default();
     admit(served, &mut new, Some(name))?;
-    update::fill(served, &mut new);
+    update::fill(served, &mut new)?;
     update::keep_managers(&mut new, old);
     let problems = update::prepare(served, part, &mut new, old);
     update::validate(served, part, &new, old, problems)?;

@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::problems::Problems;
 use crate::registry::{SchemaRef, Served};
 use crate::strategy::{Generation, pod_parts};
-use crate::{error, object};
+use crate::{canonical, error, object};
 
 /// How often a change is made anew on the newest version.
 const ATTEMPTS: u32 = 16;
@@ -84,7 +84,11 @@ pub(super) async fn change(
     let name = call.info.name.clone();
     for attempt in 1.. {
         let stored = call.existing().await?;
-        let old = object::parse(&served, &stored.json)?;
+        let mut old = object::parse(&served, &stored.json)?;
+        if served.custom.is_none() {
+            // What an earlier release stored is read as it would be stored now, and no worse if it cannot be.
+            canonical::settle(&mut old).ok();
+        }
         let mut new = make(call, &old)?;
         check_preconditions(call, &new, &old)?;
         if tracked == Tracked::ByDifference {
@@ -213,12 +217,12 @@ pub(super) fn unfit_fields(served: &Served, mut error: ApiError) -> ApiError {
 
 /// Prunes what the schema does not know, and fills in its defaults and those of the kind.
 pub(super) fn check_schema(call: &mut Call<'_>, object: &mut Value) -> Result<(), ApiError> {
-    let unknown = fill(&call.served, object);
+    let unknown = fill(&call.served, object)?;
     call.report_fields(unknowns(unknown))
 }
 
-/// The same without judging; says what was not known.
-pub(super) fn fill(served: &Served, object: &mut Value) -> Vec<String> {
+/// The same without judging what was not known; says what that was.
+pub(super) fn fill(served: &Served, object: &mut Value) -> Result<Vec<String>, ApiError> {
     let mut unknown = Vec::new();
     if let Some(schema) = &served.schema {
         unknown = schema.get().prune(object);
@@ -226,10 +230,12 @@ pub(super) fn fill(served: &Served, object: &mut Value) -> Vec<String> {
             schema.get().fill_defaults(object);
         } else {
             schema.get().drop_nulls(object);
+            canonical::settle(object)
+                .map_err(|error| ApiError::bad_request(format!("{}: {error}", unfit(served))))?;
         }
     }
     (served.strategy.default)(object);
-    unknown
+    Ok(unknown)
 }
 
 /// Takes over from the old version what this request may not change; tells what of it may not even be asked for.
@@ -367,7 +373,9 @@ pub(super) fn validate(
         }
         Part::EphemeralContainers => pod_parts::validate_ephemeral(new, old, &mut problems),
         Part::Resize => pod_parts::validate_resize(new, old, &mut problems),
-        Part::Status | Part::Finalize | Part::Approval => {}
+        Part::Finalize => (served.strategy.validate)(new, &mut problems),
+        Part::Status => (served.strategy.validate_status)(new, &mut problems),
+        Part::Approval => {}
     }
     verdict(served, new, problems)
 }

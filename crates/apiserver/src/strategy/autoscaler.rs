@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, default_field, field_mut};
+use super::{Strategy, default_field, field_mut, scaling};
 
 /// The rules of HorizontalPodAutoscalers.
 pub(super) static AUTOSCALER: Strategy = Strategy {
@@ -23,11 +23,12 @@ pub(super) static AUTOSCALER: Strategy = Strategy {
             json!({"desiredReplicas": 0, "currentMetrics": null})
         };
     },
+    validate: scaling::validate,
     convert: Some(convert),
     ..Strategy::PLAIN
 };
 
-const V1: &str = "autoscaling/v1";
+pub(super) const V1: &str = "autoscaling/v1";
 /// Places in v2, and the annotation that carries each in v1.
 const CARRIED: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use machinery::names;
 use serde_json::{Value, json};
 
+use super::fields::{items, named, present, text};
 use super::{Strategy, default_field, field_mut};
 use crate::problems::Problems;
 
@@ -12,6 +13,9 @@ use crate::problems::Problems;
 const DATA_LIMIT: usize = 1 << 20;
 /// The label that every namespace has, with its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The finalizer of whoever empties a namespace that is going away.
+const KUBERNETES: &str = "kubernetes";
 
 /// The rules of namespaces.
 pub(super) static NAMESPACE: Strategy = Strategy {
@@ -26,11 +30,32 @@ pub(super) static NAMESPACE: Strategy = Strategy {
         }
     },
     create: |object| {
-        object["spec"] = json!({"finalizers": ["kubernetes"]});
+        if let Some(spec) = field_mut(object, "spec") {
+            default_field(spec, "finalizers", json!([]));
+            if let Some(list) = spec["finalizers"].as_array_mut()
+                && !list.iter().any(|finalizer| finalizer == KUBERNETES)
+            {
+                list.push(Value::from(KUBERNETES));
+            }
+        }
         object["status"] = json!({"phase": "Active"});
     },
     update: |new, old| {
         new["spec"] = old["spec"].clone();
+    },
+    validate: |object, problems| {
+        const STANDARD: [&str; 3] = [KUBERNETES, "orphan", "foregroundDeletion"];
+        for (index, finalizer) in items(&object["spec"]["finalizers"]) {
+            let path = format!("spec.finalizers[{index}]");
+            named(finalizer, &path, names::qualified_name_problems, problems);
+            if !text(finalizer).contains('/') && !STANDARD.iter().any(|known| finalizer == known) {
+                problems.invalid(
+                    path,
+                    finalizer,
+                    "name is neither a standard finalizer name nor is it fully qualified",
+                );
+            }
+        }
     },
     label_names: true,
     ..Strategy::PLAIN
@@ -68,22 +93,7 @@ pub(super) static SECRET: Strategy = Strategy {
             }
         }
         too_long(size, problems);
-        if object["type"] == "kubernetes.io/tls" {
-            for key in ["tls.crt", "tls.key"] {
-                if object["data"][key].is_null() {
-                    problems.required(format!("data[{key}]"), "");
-                }
-            }
-        }
-        if object["type"] == "kubernetes.io/service-account-token"
-            && object["metadata"]["annotations"]["kubernetes.io/service-account.name"].is_null()
-        {
-            problems.required("metadata.annotations[kubernetes.io/service-account.name]", "");
-        }
-        if object["type"] == "kubernetes.io/dockerconfigjson" && object["data"][".dockerconfigjson"].is_null()
-        {
-            problems.required("data[.dockerconfigjson]", "");
-        }
+        typed(object, problems);
     },
     validate_update: |new, old, problems| {
         if new["type"] != old["type"] {
@@ -116,6 +126,56 @@ pub(super) static SERVICE_ACCOUNT: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
+/// What a Secret of a certain type must hold.
+fn typed(secret: &Value, problems: &mut Problems) {
+    const ACCOUNT: &str = "kubernetes.io/service-account.name";
+    let data = &secret["data"];
+    let need = |key: &str, problems: &mut Problems| {
+        if data[key].is_null() {
+            problems.required(format!("data[{key}]"), "");
+        }
+    };
+    match text(&secret["type"]) {
+        "kubernetes.io/tls" => {
+            need("tls.crt", problems);
+            need("tls.key", problems);
+        }
+        "kubernetes.io/basic-auth" if data["username"].is_null() && data["password"].is_null() => {
+            need("username", problems);
+            need("password", problems);
+        }
+        "kubernetes.io/ssh-auth" => {
+            present(&data["ssh-privatekey"], "data[ssh-privatekey]", "", problems);
+        }
+        "kubernetes.io/service-account-token" => {
+            let account = &secret["metadata"]["annotations"][ACCOUNT];
+            present(account, &format!("metadata.annotations[{ACCOUNT}]"), "", problems);
+        }
+        "kubernetes.io/dockerconfigjson" => json_object(data, ".dockerconfigjson", problems),
+        "kubernetes.io/dockercfg" => json_object(data, ".dockercfg", problems),
+        _ => {}
+    }
+}
+
+/// Refuses a key whose bytes are no JSON object, without telling what they are.
+fn json_object(data: &Value, key: &str, problems: &mut Problems) {
+    let path = format!("data[{key}]");
+    let Some(encoded) = data[key].as_str() else {
+        problems.required(path, "");
+        return;
+    };
+    let is_object = STANDARD.decode(encoded).is_ok_and(|bytes| {
+        serde_json::from_slice::<Value>(&bytes).is_ok_and(|value| value.is_object() || value.is_null())
+    });
+    if !is_object {
+        problems.invalid(
+            path,
+            &json!("<secret contents redacted>"),
+            "must be a JSON object",
+        );
+    }
+}
+
 fn keys(map: &Value, field: &str, problems: &mut Problems) {
     for key in map.as_object().into_iter().flatten().map(|(key, _)| key) {
         for problem in names::config_key_problems(key) {
@@ -146,6 +206,7 @@ fn immutable(new: &Value, old: &Value, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check;
     use super::*;
 
     #[test]
@@ -163,6 +224,93 @@ mod tests {
             !causes[0].message.contains("not base64!"),
             "secrets do not leak into messages"
         );
+    }
+
+    #[test]
+    fn types_of_secrets_ask_for_their_keys() {
+        let secret = |kind: &str, data: &[(&str, &str)]| {
+            let data: serde_json::Map<String, Value> = data
+                .iter()
+                .map(|(key, text)| ((*key).to_owned(), Value::from(STANDARD.encode(text))))
+                .collect();
+            json!({"type": format!("kubernetes.io/{kind}"), "data": data})
+        };
+        const JSON: &str = "must be a JSON object";
+        check(
+            SECRET.validate,
+            vec![
+                (
+                    secret("dockerconfigjson", &[(".dockerconfigjson", "{\"auths\":{}}")]),
+                    vec![],
+                ),
+                (
+                    secret("dockerconfigjson", &[(".dockerconfigjson", "{")]),
+                    vec![("data[.dockerconfigjson]", JSON)],
+                ),
+                (
+                    secret("dockerconfigjson", &[(".dockerconfigjson", "[]")]),
+                    vec![("data[.dockerconfigjson]", JSON)],
+                ),
+                (
+                    secret("dockerconfigjson", &[]),
+                    vec![("data[.dockerconfigjson]", "Required value")],
+                ),
+                (
+                    secret("dockercfg", &[(".dockercfg", "x")]),
+                    vec![("data[.dockercfg]", JSON)],
+                ),
+                (
+                    secret("dockercfg", &[]),
+                    vec![("data[.dockercfg]", "Required value")],
+                ),
+                (secret("basic-auth", &[("password", "")]), vec![]),
+                (
+                    secret("basic-auth", &[]),
+                    vec![
+                        ("data[username]", "Required value"),
+                        ("data[password]", "Required value"),
+                    ],
+                ),
+                (
+                    secret("ssh-auth", &[("ssh-privatekey", "")]),
+                    vec![("data[ssh-privatekey]", "Required value")],
+                ),
+                (
+                    secret("tls", &[("tls.crt", "")]),
+                    vec![("data[tls.key]", "Required value")],
+                ),
+                (
+                    secret("service-account-token", &[]),
+                    vec![(
+                        "metadata.annotations[kubernetes.io/service-account.name]",
+                        "Required value",
+                    )],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn namespaces_keep_good_finalizers() {
+        const PATH: &str = "spec.finalizers[0]";
+        let with = |finalizers: Value| json!({"metadata": {"name": "n"}, "spec": {"finalizers": finalizers}});
+        check(
+            NAMESPACE.validate,
+            vec![
+                (with(json!(["kubernetes", "a/x"])), vec![]),
+                (
+                    with(json!(["x"])),
+                    vec![(
+                        PATH,
+                        "neither a standard finalizer name nor is it fully qualified",
+                    )],
+                ),
+                (with(json!(["a/b/c"])), vec![(PATH, "qualified name")]),
+            ],
+        );
+        let mut namespace = with(json!(["a/x"]));
+        (NAMESPACE.create)(&mut namespace);
+        assert_eq!(namespace["spec"]["finalizers"], json!(["a/x", "kubernetes"]));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The other kinds with rules of their own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::fields::{count_or_percent, items, one_of, selector};
 use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
+use crate::problems::Problems;
 
 /// The group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -30,28 +32,23 @@ pub(super) static LEASE: Strategy = Strategy {
 /// The rules of Roles and ClusterRoles.
 pub(super) static ROLE: Strategy = Strategy {
     validate: |object, problems| {
-        for (index, rule) in object["rules"].as_array().into_iter().flatten().enumerate() {
-            let none = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
-            if none("verbs") {
-                problems.required(
-                    format!("rules[{index}].verbs"),
-                    "verbs must contain at least one value",
-                );
-            }
-            if none("nonResourceURLs") {
-                if none("apiGroups") {
-                    problems.required(
-                        format!("rules[{index}].apiGroups"),
-                        "resource rules must supply at least one api group",
-                    );
-                }
-                if none("resources") {
-                    problems.required(
-                        format!("rules[{index}].resources"),
-                        "resource rules must supply at least one resource",
-                    );
-                }
-            }
+        for (index, rule) in items(&object["rules"]) {
+            let namespaced = object["kind"] == "Role";
+            grant(rule, &format!("rules[{index}]"), namespaced, problems);
+        }
+        let aggregation = &object["aggregationRule"];
+        if aggregation.is_null() {
+            return;
+        }
+        const SELECTORS: &str = "aggregationRule.clusterRoleSelectors";
+        if items(&aggregation["clusterRoleSelectors"]).next().is_none() {
+            problems.required(
+                SELECTORS,
+                "at least one clusterRoleSelector required if aggregationRule is non-nil",
+            );
+        }
+        for (index, found) in items(&aggregation["clusterRoleSelectors"]) {
+            selector(found, &format!("{SELECTORS}[{index}]"), problems);
         }
     },
     create_on_update: true,
@@ -59,10 +56,45 @@ pub(super) static ROLE: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
+fn grant(rule: &Value, path: &str, namespaced: bool, problems: &mut Problems) {
+    let none = |field: &str| items(&rule[field]).next().is_none();
+    if none("verbs") {
+        problems.required(format!("{path}.verbs"), "verbs must contain at least one value");
+    }
+    if none("nonResourceURLs") {
+        for (field, why) in [
+            ("apiGroups", "resource rules must supply at least one api group"),
+            ("resources", "resource rules must supply at least one resource"),
+        ] {
+            if none(field) {
+                problems.required(format!("{path}.{field}"), why);
+            }
+        }
+        return;
+    }
+    let mixed = ["apiGroups", "resources", "resourceNames"]
+        .into_iter()
+        .any(|field| !none(field));
+    for (wrong, why) in [
+        (namespaced, "namespaced rules cannot apply to non-resource URLs"),
+        (
+            mixed,
+            "rules cannot apply to both regular resources and non-resource URLs",
+        ),
+    ] {
+        if wrong {
+            problems.invalid(format!("{path}.nonResourceURLs"), &rule["nonResourceURLs"], why);
+        }
+    }
+}
+
 /// The rules of RoleBindings and ClusterRoleBindings.
 pub(super) static ROLE_BINDING: Strategy = Strategy {
     default: |object| {
         if let Some(role) = field_mut(object, "roleRef") {
+            if role["apiGroup"] == "" {
+                role["apiGroup"] = Value::Null;
+            }
             default_field(role, "apiGroup", RBAC);
         }
         for subject in items_mut(object, &["subjects"]) {
@@ -151,13 +183,6 @@ pub(super) static SIGNING_REQUEST: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-/// The rules of Ingresses.
-pub(super) static INGRESS: Strategy = Strategy {
-    create: |object| object["status"] = json!({"loadBalancer": {}}),
-    generation: Generation::Spec,
-    ..Strategy::PLAIN
-};
-
 /// The rules of NetworkPolicies.
 pub(super) static NETWORK_POLICY: Strategy = Strategy {
     default: |object| {
@@ -180,6 +205,22 @@ pub(super) static DISRUPTION_BUDGET: Strategy = Strategy {
     create: |object| {
         object["status"] =
             json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    },
+    validate: |object, problems| {
+        let spec = &object["spec"];
+        if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+            problems.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
+        }
+        for field in ["minAvailable", "maxUnavailable"] {
+            count_or_percent(&spec[field], &format!("spec.{field}"), problems);
+        }
+        one_of(
+            &spec["unhealthyPodEvictionPolicy"],
+            "spec.unhealthyPodEvictionPolicy",
+            &["AlwaysAllow", "IfHealthyBudget"],
+            problems,
+        );
+        selector(&spec["selector"], "spec.selector", problems);
     },
     generation: Generation::Spec,
     ..Strategy::PLAIN
@@ -230,22 +271,79 @@ pub(super) static PERSISTENT_VOLUME: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-/// The rules of PersistentVolumeClaims.
-pub(super) static PERSISTENT_VOLUME_CLAIM: Strategy = Strategy {
-    default: |object| {
-        if let Some(spec) = field_mut(object, "spec") {
-            default_field(spec, "volumeMode", "Filesystem");
-        }
-    },
-    create: |object| object["status"] = json!({"phase": "Pending"}),
-    validate: |object, problems| {
-        if object["spec"]["accessModes"].as_array().is_none_or(Vec::is_empty) {
-            problems.required("spec.accessModes", "at least 1 access mode is required");
-        }
-        if object["spec"]["resources"]["requests"]["storage"].is_null() {
-            problems.required("spec.resources[storage]", "");
-        }
-    },
-    returns_deleted: true,
-    ..Strategy::PLAIN
-};
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use super::*;
+
+    #[test]
+    fn roles_grant_what_they_can() {
+        let role = |kind: &str, rule: Value| json!({"kind": kind, "rules": [rule]});
+        let free = json!({"nonResourceURLs": ["/x"], "verbs": ["get"]});
+        let mixed = json!({"nonResourceURLs": ["/x"], "verbs": ["get"], "apiGroups": [""]});
+        const URLS: &str = "rules[0].nonResourceURLs";
+        check(
+            ROLE.validate,
+            vec![
+                (role("ClusterRole", free.clone()), vec![]),
+                (role("Role", free), vec![(URLS, "namespaced rules cannot apply")]),
+                (
+                    role("ClusterRole", mixed),
+                    vec![(URLS, "both regular resources and non-resource URLs")],
+                ),
+                (
+                    role("Role", json!({})),
+                    vec![
+                        ("rules[0].verbs", "at least one value"),
+                        ("rules[0].apiGroups", "at least one api group"),
+                        ("rules[0].resources", "at least one resource"),
+                    ],
+                ),
+                (
+                    json!({"kind": "ClusterRole", "aggregationRule": {}}),
+                    vec![("aggregationRule.clusterRoleSelectors", "at least one")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn budgets_are_counts_or_percentages() {
+        let budget = |spec: Value| json!({"spec": spec});
+        check(
+            DISRUPTION_BUDGET.validate,
+            vec![
+                (budget(json!({})), vec![]),
+                (budget(json!({"minAvailable": "100%"})), vec![]),
+                (
+                    budget(json!({"minAvailable": 0, "maxUnavailable": 0})),
+                    vec![("spec", "minAvailable and maxUnavailable cannot be both set")],
+                ),
+                (
+                    budget(json!({"minAvailable": "x%"})),
+                    vec![("spec.minAvailable", "valid percent string")],
+                ),
+                (
+                    budget(json!({"maxUnavailable": "5"})),
+                    vec![("spec.maxUnavailable", "valid percent string")],
+                ),
+                (
+                    budget(json!({"maxUnavailable": "101%"})),
+                    vec![("spec.maxUnavailable", "greater than 100%")],
+                ),
+                (
+                    budget(json!({"minAvailable": -1})),
+                    vec![("spec.minAvailable", "greater than or equal to 0")],
+                ),
+                (
+                    budget(json!({"unhealthyPodEvictionPolicy": "X"})),
+                    vec![("spec.unhealthyPodEvictionPolicy", "Unsupported")],
+                ),
+                (
+                    budget(json!({"selector": {"matchLabels": {"a b": "c"}}})),
+                    vec![("spec.selector.matchLabels", "name part")],
+                ),
+            ],
+        );
+    }
+}

@@ -4,15 +4,22 @@
 //! [`Strategy::PLAIN`]. Schemas (unknown fields, types) are checked elsewhere.
 
 mod autoscaler;
+mod claim;
 mod custom;
 mod defaults;
 mod events;
+mod fields;
 mod identity;
+mod ingress;
 mod kubernetes;
 mod pod;
 pub(crate) mod pod_parts;
+mod resources;
+mod scaling;
 mod schedule;
 mod service;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use serde_json::Value;
@@ -44,6 +51,8 @@ pub(crate) struct Strategy {
     pub(crate) update: fn(&mut Value, &Value),
     /// Refuses what is wrong in itself.
     pub(crate) validate: fn(&Value, &mut Problems),
+    /// Refuses a `status` that is wrong in itself.
+    pub(crate) validate_status: fn(&Value, &mut Problems),
     /// Refuses what may not change.
     pub(crate) validate_update: fn(&Value, &Value, &mut Problems),
     /// Which changes count as a new generation.
@@ -69,6 +78,7 @@ impl Strategy {
         create: |_| {},
         update: |_, _| {},
         validate: |_, _| {},
+        validate_status: |_, _| {},
         validate_update: |_, _, _| {},
         generation: Generation::None,
         convert: None,
@@ -101,7 +111,7 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("", "configmaps") => &identity::CONFIG_MAP,
         ("", "events") => &events::EVENT,
         ("", "persistentvolumes") => &kubernetes::PERSISTENT_VOLUME,
-        ("", "persistentvolumeclaims") => &kubernetes::PERSISTENT_VOLUME_CLAIM,
+        ("", "persistentvolumeclaims") => &claim::PERSISTENT_VOLUME_CLAIM,
         ("", "replicationcontrollers") => &WITH_GENERATION,
         ("apps", "deployments") => &workload::DEPLOYMENT,
         ("apps", "replicasets") => &workload::REPLICA_SET,
@@ -117,7 +127,7 @@ pub(crate) fn of(group: &str, plural: &str) -> &'static Strategy {
         ("scheduling.k8s.io", "priorityclasses") => &kubernetes::PRIORITY_CLASS,
         ("autoscaling", "horizontalpodautoscalers") => &autoscaler::AUTOSCALER,
         ("certificates.k8s.io", "certificatesigningrequests") => &kubernetes::SIGNING_REQUEST,
-        ("networking.k8s.io", "ingresses") => &kubernetes::INGRESS,
+        ("networking.k8s.io", "ingresses") => &ingress::INGRESS,
         ("networking.k8s.io", "networkpolicies") => &kubernetes::NETWORK_POLICY,
         ("networking.k8s.io", "ingressclasses") => &WITH_GENERATION,
         ("policy", "poddisruptionbudgets") => &kubernetes::DISRUPTION_BUDGET,

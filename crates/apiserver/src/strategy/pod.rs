@@ -5,12 +5,16 @@ use std::collections::BTreeSet;
 use machinery::names;
 use serde_json::{Value, json};
 
-use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut};
+use super::fields::{items, labels, named, one_of, text};
+use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut, resources};
 use crate::problems::Problems;
 
 /// The rules of pods.
 pub(super) static POD: Strategy = Strategy {
     default: |pod| {
+        if pod["status"].is_object() {
+            one_address(&mut pod["status"]);
+        }
         if let Some(spec) = field_mut(pod, "spec") {
             default_spec(spec);
             default_field(spec, "enableServiceLinks", true);
@@ -21,11 +25,25 @@ pub(super) static POD: Strategy = Strategy {
     },
     create: create_pod,
     validate: |pod, problems| validate_spec(&pod["spec"], "spec", problems),
+    validate_status: resources::status,
     validate_update: validate_change,
     generation: Generation::Spec,
     returns_deleted: true,
     ..Strategy::PLAIN
 };
+
+/// A pod's address is the first of its addresses, which it changes if both are given.
+fn one_address(status: &mut Value) {
+    let first = status["podIPs"][0]["ip"].clone();
+    match (status["podIP"].as_str(), first.as_str()) {
+        (Some(address), first) if first != Some(address) => {
+            let list = json!([{"ip": address}]);
+            status["podIPs"] = list;
+        }
+        (None, Some(_)) => status["podIP"] = first,
+        _ => {}
+    }
+}
 
 fn create_pod(pod: &mut Value) {
     let class = quality(&pod["spec"]);
@@ -258,6 +276,23 @@ pub(super) fn validate_spec(spec: &Value, path: &str, problems: &mut Problems) {
         &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
         problems,
     );
+    resources::deadline(
+        &spec["activeDeadlineSeconds"],
+        None,
+        &format!("{path}.activeDeadlineSeconds"),
+        problems,
+    );
+    labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), problems);
+    for (field, rules) in [
+        (
+            "nodeName",
+            names::dns1123_subdomain_problems as fn(&str) -> Vec<String>,
+        ),
+        ("hostname", names::dns1123_label_problems),
+        ("subdomain", names::dns1123_label_problems),
+    ] {
+        named(&spec[field], &format!("{path}.{field}"), rules, problems);
+    }
     volumes(spec, path, problems);
 }
 
@@ -280,11 +315,25 @@ pub(super) fn validate_container(container: &Value, path: &str, problems: &mut P
         &["Always", "IfNotPresent", "Never"],
         problems,
     );
+    resources::validate(container, path, problems);
+    resources::security(container, path, problems);
 }
 
 fn ports(container: &Value, path: &str, problems: &mut Problems) {
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+    let mut seen = BTreeSet::new();
+    for (index, port) in items(&container["ports"]) {
         let path = format!("{path}.ports[{index}]");
+        let name = format!("{path}.name");
+        named(&port["name"], &name, names::port_name_problems, problems);
+        if !text(&port["name"]).is_empty() && !seen.insert(text(&port["name"])) {
+            problems.duplicate(name, &port["name"]);
+        }
+        let host = &port["hostPort"];
+        if let Some(number) = host.as_i64().filter(|number| *number != 0) {
+            for problem in names::port_number_problems(number) {
+                problems.invalid(format!("{path}.hostPort"), host, problem);
+            }
+        }
         let number = &port["containerPort"];
         if number.is_null() || number == 0 {
             problems.required(format!("{path}.containerPort"), "");
@@ -340,13 +389,6 @@ fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
     }
 }
 
-/// Refuses a text that is none of a few.
-pub(super) fn one_of(value: &Value, path: &str, supported: &[&str], problems: &mut Problems) {
-    if !value.is_null() && !supported.iter().any(|word| value == word) {
-        problems.unsupported(path, value, supported);
-    }
-}
-
 /// What of a pod's `spec` may change: images, a shorter deadline, further tolerations; and a node's name once.
 fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
     let strip = |pod: &Value| {
@@ -360,12 +402,7 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
             }
         }
         if let Some(spec) = spec.as_object_mut() {
-            for field in [
-                "activeDeadlineSeconds",
-                "tolerations",
-                "terminationGracePeriodSeconds",
-                "schedulingGates",
-            ] {
+            for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
                 spec.remove(field);
             }
         }
@@ -377,6 +414,16 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
     {
         before["nodeName"] = node.clone();
     }
+    let grace = |pod: &Value| pod["spec"]["terminationGracePeriodSeconds"].as_i64();
+    if grace(old).is_some_and(|seconds| seconds < 0) && grace(new) == Some(1) {
+        before["terminationGracePeriodSeconds"] = json!(1);
+    }
+    resources::deadline(
+        &new["spec"]["activeDeadlineSeconds"],
+        Some(&old["spec"]["activeDeadlineSeconds"]),
+        "spec.activeDeadlineSeconds",
+        problems,
+    );
     if strip(new) != before {
         problems.forbidden(
             "spec",
@@ -389,6 +436,7 @@ fn validate_change(new: &Value, old: &Value, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{check, check_change};
     use super::*;
 
     #[test]
@@ -441,6 +489,116 @@ mod tests {
                 "spec.containers[0].volumeMounts[0].name",
                 "spec.containers[0].volumeMounts[0].mountPath",
             ]
+        );
+    }
+
+    #[test]
+    fn a_pod_changes_little() {
+        let pod = |field: &str, value: Value| {
+            let mut pod = json!({"spec": {"activeDeadlineSeconds": 10, "terminationGracePeriodSeconds": 5}});
+            pod["spec"][field] = value;
+            pod
+        };
+        const DEADLINE: &str = "spec.activeDeadlineSeconds";
+        let old = pod("activeDeadlineSeconds", json!(10));
+        let hurried = pod("terminationGracePeriodSeconds", json!(-1));
+        check_change(
+            POD.validate_update,
+            vec![
+                (&old, pod("activeDeadlineSeconds", json!(5)), vec![]),
+                (&old, pod("nodeName", json!("n")), vec![]),
+                (
+                    &old,
+                    pod("activeDeadlineSeconds", json!(20)),
+                    vec![(DEADLINE, "equal to previous value")],
+                ),
+                (
+                    &old,
+                    pod("activeDeadlineSeconds", json!(null)),
+                    vec![(DEADLINE, "to nil value")],
+                ),
+                (
+                    &old,
+                    pod("activeDeadlineSeconds", json!(0)),
+                    vec![(DEADLINE, "between 1 and 2147483647")],
+                ),
+                (
+                    &old,
+                    pod("terminationGracePeriodSeconds", json!(6)),
+                    vec![("spec", "may not change fields")],
+                ),
+                (&hurried, pod("terminationGracePeriodSeconds", json!(1)), vec![]),
+                (
+                    &old,
+                    pod("hostname", json!("h")),
+                    vec![("spec", "may not change fields")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_pods_address_is_its_first() {
+        let both = |status: Value| {
+            let mut pod = json!({"status": status, "spec": {}});
+            (POD.default)(&mut pod);
+            (pod["status"]["podIP"].clone(), pod["status"]["podIPs"].clone())
+        };
+        let one = json!([{"ip": "1.2.3.4"}]);
+        let want = (json!("1.2.3.4"), one.clone());
+        assert_eq!(both(json!({"podIP": "1.2.3.4"})), want);
+        assert_eq!(both(json!({"podIPs": one})), want);
+        assert_eq!(
+            both(json!({"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.5"}]})),
+            want
+        );
+        assert_eq!(both(json!({})), (Value::Null, Value::Null));
+    }
+
+    #[test]
+    fn names_what_no_node_could_run() {
+        let pod = |field: &str, value: Value| {
+            let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
+            pod["spec"][field] = value;
+            pod
+        };
+        let ports = |ports: Value| pod("containers", json!([{"name": "c", "image": "i", "ports": ports}]));
+        check(
+            POD.validate,
+            vec![
+                (
+                    pod("activeDeadlineSeconds", json!(0)),
+                    vec![("spec.activeDeadlineSeconds", "between 1")],
+                ),
+                (
+                    pod("nodeSelector", json!({"a": "x y"})),
+                    vec![("spec.nodeSelector", "a valid label")],
+                ),
+                (
+                    pod("nodeName", json!("A_")),
+                    vec![("spec.nodeName", "RFC 1123 subdomain")],
+                ),
+                (
+                    pod("hostname", json!("a.b")),
+                    vec![("spec.hostname", "must not contain dots")],
+                ),
+                (
+                    ports(json!([{"containerPort": 1, "name": "UPPER"}])),
+                    vec![
+                        ("spec.containers[0].ports[0].name", "alpha-numeric"),
+                        ("spec.containers[0].ports[0].name", "at least one letter"),
+                    ],
+                ),
+                (
+                    ports(
+                        json!([{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a", "hostPort": 70_000}]),
+                    ),
+                    vec![
+                        ("spec.containers[0].ports[1].name", "Duplicate value"),
+                        ("spec.containers[0].ports[1].hostPort", "between 1 and 65535"),
+                    ],
+                ),
+            ],
         );
     }
 

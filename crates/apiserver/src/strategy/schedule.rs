@@ -14,6 +14,22 @@ const WORDS: [&str; 7] = [
     "yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly",
 ];
 
+/// Every zone's name.
+const ZONES: &str = include_str!("timezones.txt");
+
+/// What is wrong with the name of a time zone.
+pub(super) fn zone_problem(zone: &str) -> Option<String> {
+    if zone.is_empty() {
+        return Some("timeZone must be nil or non-empty string".to_owned());
+    }
+    if zone.eq_ignore_ascii_case("local") {
+        let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        return Some(why.to_owned());
+    }
+    let known = ZONES.lines().skip(1).any(|name| name == zone);
+    (!known).then(|| format!("unknown time zone {zone}"))
+}
+
 /// What is wrong with a schedule.
 pub(super) fn problem(schedule: &str) -> Option<String> {
     if schedule.contains("TZ") {
@@ -81,7 +97,27 @@ fn number(text: &str, (_, least, most, words): &Field) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::problem;
+    use super::{problem, zone_problem};
+
+    #[test]
+    fn knows_the_time_zones() {
+        for good in ["UTC", "Europe/Berlin", "Etc/GMT+3", "America/Argentina/Ushuaia"] {
+            assert_eq!(zone_problem(good), None, "{good}");
+        }
+        for (bad, why) in [
+            ("", "timeZone must be nil or non-empty string"),
+            ("Nope/X", "unknown time zone Nope/X"),
+            ("europe/berlin", "unknown time zone europe/berlin"),
+            ("Europe", "unknown time zone Europe"),
+            ("../x", "unknown time zone ../x"),
+            (
+                "local",
+                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+            ),
+        ] {
+            assert_eq!(zone_problem(bad).as_deref(), Some(why));
+        }
+    }
 
     #[test]
     fn takes_what_cron_takes() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use machinery::names;
 use serde_json::{Value, json};
 
-use super::pod::one_of;
+use super::fields::one_of;
 use super::{Strategy, default_field, field_mut, items_mut};
 use crate::problems::Problems;
 
@@ -67,6 +67,9 @@ fn default_service(service: &mut Value) {
         default_field(port, "protocol", "TCP");
         let number = port["port"].clone();
         if !number.is_null() {
+            if port["targetPort"] == 0 || port["targetPort"] == "" {
+                port["targetPort"] = Value::Null;
+            }
             default_field(port, "targetPort", number);
         }
     }

@@ -3,7 +3,8 @@
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
-use super::pod::{default_spec, field_list, one_of, validate_spec};
+use super::fields::{not_negative, one_of};
+use super::pod::{default_spec, field_list, validate_spec};
 use super::schedule;
 use super::{Generation, Strategy, at_mut, default_field, default_object, field_mut, items_mut};
 use crate::problems::Problems;
@@ -208,6 +209,16 @@ pub(super) static CRON_JOB: Strategy = Strategy {
         } else if let Some(problem) = schedule::problem(schedule) {
             problems.invalid("spec.schedule", &spec["schedule"], problem);
         }
+        if let Some(problem) = spec["timeZone"].as_str().and_then(schedule::zone_problem) {
+            problems.invalid("spec.timeZone", &spec["timeZone"], problem);
+        }
+        for field in [
+            "startingDeadlineSeconds",
+            "successfulJobsHistoryLimit",
+            "failedJobsHistoryLimit",
+        ] {
+            not_negative(&spec[field], &format!("spec.{field}"), problems);
+        }
         one_of(
             &spec["concurrencyPolicy"],
             "spec.concurrencyPolicy",
@@ -298,12 +309,6 @@ fn with_claims(object: &Value) -> Value {
         list.append(&mut volumes);
     }
     object
-}
-
-fn not_negative(value: &Value, path: &str, problems: &mut Problems) {
-    if value.as_i64().is_some_and(|number| number < 0) {
-        problems.invalid(path, value, "must be greater than or equal to 0");
-    }
 }
 
 fn replicas(object: &Value, problems: &mut Problems) {

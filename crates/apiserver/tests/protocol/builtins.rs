@@ -549,3 +549,198 @@ async fn built_in_lists_may_repeat_keys() {
         "{refused}"
     );
 }
+
+/// Where a kind is made, its name, what an object says, and what becomes of that.
+type Sparse = (String, &'static str, Value, Vec<(&'static str, Value)>);
+
+fn with_empty_texts() -> Vec<Sparse> {
+    let pod = json!({"containers": [{"name": "c", "image": "i:1", "imagePullPolicy": "", "workingDir": "",
+        "env": [{"name": "A", "value": ""}], "ports": [{"containerPort": 1, "protocol": "", "name": ""}]}],
+        "nodeName": "", "restartPolicy": "", "dnsPolicy": "", "schedulerName": "", "priorityClassName": ""});
+    let template = json!({"metadata": {"labels": {"a": ""}}, "spec": pod});
+    let selector = json!({"matchLabels": {"a": ""}});
+    let core = "/api/v1/namespaces/default";
+    vec![
+        (
+            format!("{core}/pods"),
+            "Pod",
+            json!({"spec": pod}),
+            vec![
+                ("/spec/containers/0/imagePullPolicy", json!("IfNotPresent")),
+                (
+                    "/spec/containers/0/ports/0",
+                    json!({"containerPort": 1, "protocol": "TCP"}),
+                ),
+                ("/spec/containers/0/env/0", json!({"name": "A"})),
+                ("/spec/containers/0/workingDir", Value::Null),
+                ("/spec/nodeName", Value::Null),
+                ("/spec/restartPolicy", json!("Always")),
+            ],
+        ),
+        (
+            DEPLOYMENTS.to_owned(),
+            "Deployment",
+            json!({"spec": {"selector": selector, "template": template, "strategy": {"type": ""}}}),
+            vec![
+                ("/spec/strategy/type", json!("RollingUpdate")),
+                ("/spec/template/spec/nodeName", Value::Null),
+                ("/spec/template/metadata/labels/a", json!("")),
+            ],
+        ),
+        (
+            format!("{core}/services"),
+            "Service",
+            json!({"spec": {"type": "", "sessionAffinity": "", "clusterIP": "", "externalName": "",
+                "ports": [{"port": 1, "protocol": "", "targetPort": ""}, {"name": "b", "port": 2, "targetPort": 0}]}}),
+            vec![
+                ("/spec/type", json!("ClusterIP")),
+                ("/spec/sessionAffinity", json!("None")),
+            ],
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs".to_owned(),
+            "CronJob",
+            json!({"spec": {"schedule": "* * * * *", "concurrencyPolicy": "", "jobTemplate": {"spec": {"template": {"spec":
+                {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "imagePullPolicy": ""}]}}}}}}),
+            vec![("/spec/concurrencyPolicy", json!("Allow"))],
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings".to_owned(),
+            "RoleBinding",
+            json!({"roleRef": {"apiGroup": "", "kind": "Role", "name": "r"},
+                "subjects": [{"apiGroup": "", "kind": "User", "name": "u", "namespace": ""}]}),
+            vec![
+                ("/roleRef/apiGroup", json!("rbac.authorization.k8s.io")),
+                ("/subjects/0/apiGroup", json!("rbac.authorization.k8s.io")),
+                ("/subjects/0/namespace", Value::Null),
+            ],
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles".to_owned(),
+            "Role",
+            json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+            vec![("/rules/0/apiGroups", json!([""]))],
+        ),
+        (
+            format!("{core}/secrets"),
+            "Secret",
+            json!({"type": "", "data": {"a": ""}}),
+            vec![("/type", json!("Opaque")), ("/data/a", json!(""))],
+        ),
+        (
+            format!("{core}/persistentvolumeclaims"),
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "",
+                "resources": {"requests": {"storage": "1024Mi"}}}}),
+            vec![
+                ("/spec/storageClassName", json!("")),
+                ("/spec/volumeName", Value::Null),
+                ("/spec/resources/requests/storage", json!("1Gi")),
+            ],
+        ),
+    ]
+}
+
+/// Go's types know no difference between a text that is empty and one that is not there.
+#[tokio::test]
+async fn an_empty_text_is_an_unset_one() {
+    let it = Harness::new().await;
+    for (uri, kind, rest, want) in with_empty_texts() {
+        let group = uri.trim_start_matches("/apis/").trim_start_matches("/api/");
+        let api_version = group.split("/namespaces").next().unwrap();
+        let mut object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "e", "generateName": ""}});
+        for (field, value) in rest.as_object().unwrap() {
+            object[field] = value.clone();
+        }
+        if kind == "Service" {
+            object["spec"]["ports"][0]["name"] = json!("a");
+        }
+        let made = it.post(&uri, object.clone()).await.expect(201);
+        for (path, want) in want {
+            assert_eq!(made.pointer(path).unwrap_or(&Value::Null), &want, "{kind} {path}");
+        }
+        assert!(made["metadata"].get("generateName").is_none());
+        if kind == "Service" {
+            assert_eq!(made["spec"]["ports"][0]["targetPort"], 1);
+            assert_eq!(made["spec"]["ports"][1]["targetPort"], 2);
+        }
+        // the same is said in protobuf, both ways
+        let own = format!("{uri}/e");
+        let binary = it.get_as(&own, codec::protobuf::CONTENT_TYPE).await;
+        let same = codec::protobuf::decode(&binary.bytes).unwrap();
+        assert_eq!(same, it.get(&own).await.json(), "{kind}");
+        it.delete(&own).await;
+        let body = codec::protobuf::encode(&object).unwrap().to_vec();
+        let headers = [("content-type", codec::protobuf::CONTENT_TYPE)];
+        let again = it.send("POST", &uri, &headers, body).await.expect(201);
+        let mut wanted = made.clone();
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            wanted["metadata"][field] = again["metadata"][field].clone();
+        }
+        for field in ["clusterIP", "clusterIPs"] {
+            if kind == "Service" {
+                wanted["spec"][field] = again["spec"][field].clone();
+            }
+        }
+        assert_eq!(again, wanted, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_no_node_is_bound_to_one() {
+    let it = Harness::new().await;
+    let uri = "/api/v1/namespaces/default/pods";
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeName": "", "containers": [{"name": "c", "image": "i"}]}});
+    it.post(uri, pod).await.expect(201);
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"}});
+    it.post(&format!("{uri}/p/binding"), binding).await.expect(201);
+    assert_eq!(it.get(&format!("{uri}/p")).await.json()["spec"]["nodeName"], "n");
+}
+
+/// As a real server has it: who applies owns what they wrote, also what is not kept; applying again changes nothing.
+#[tokio::test]
+async fn who_applies_what_is_empty_owns_it() {
+    let it = Harness::new().await;
+    let uri = format!("{DEPLOYMENTS}/q");
+    let object = |cpu: Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "q"}, "spec": {
+            "selector": {"matchLabels": {"a": ""}}, "strategy": {"type": ""},
+            "template": {"metadata": {"labels": {"a": ""}}, "spec": {"nodeName": "", "tolerations": [], "containers": [
+                {"name": "c", "image": "i:1", "imagePullPolicy": "", "env": [{"name": "A", "value": ""}],
+                    "resources": {"limits": {"cpu": cpu}}}]}}}})
+    };
+    let apply = async |manager: &str, cpu: Value| {
+        it.patch(&format!("{uri}?fieldManager={manager}"), "apply", object(cpu))
+            .await
+    };
+    let made = apply("one", json!(0.5)).await.expect(201);
+    assert_eq!(
+        made["metadata"]["managedFields"][0]["fieldsV1"],
+        json!({"f:spec": {"f:selector": {}, "f:strategy": {"f:type": {}}, "f:template": {
+            "f:metadata": {"f:labels": {"f:a": {}}},
+            "f:spec": {"f:nodeName": {}, "f:tolerations": {}, "f:containers": {"k:{\"name\":\"c\"}": {
+                ".": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:name": {},
+                "f:env": {"k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}},
+                "f:resources": {"f:limits": {"f:cpu": {}}}}}}}}})
+    );
+    assert_eq!(apply("one", json!(0.5)).await.expect(200), made);
+    for (cpu, conflicts) in [("0.5", 6), ("500m", 5)] {
+        let refused = apply("two", json!(cpu)).await.expect(409);
+        assert_eq!(
+            refused["details"]["causes"].as_array().unwrap().len(),
+            conflicts,
+            "{refused}"
+        );
+    }
+    let refused = it.post(DEPLOYMENTS, object(json!("lots"))).await.expect(400);
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: spec.template.spec.containers[0]"
+        ) && message.contains("quantities must match"),
+        "{message}"
+    );
+}

@@ -2,10 +2,11 @@
 //!
 //! A table of facts (`table.txt`, derived by `cargo xtask codegen protobuf`) says which field number carries which JSON
 //! field; nothing here knows a kind by itself. Custom resources have no protobuf form. Entry points: [`decode()`],
-//! [`encode()`], [`watch_frame`].
+//! [`encode()`], [`watch_frame`], and [`normalize`] for JSON that shall say no more than protobuf can.
 
 mod decode;
 mod encode;
+mod normal;
 mod special;
 mod table;
 
@@ -16,6 +17,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value};
 
 use crate::wire;
+pub use normal::Quantities;
 use table::Table;
 
 /// The media type of one object.
@@ -223,6 +225,22 @@ pub fn encode(object: &Value) -> Result<Bytes, Error> {
     wire::put_bytes(&mut out, 3, b"");
     wire::put_bytes(&mut out, 4, b"");
     Ok(Bytes::from(out))
+}
+
+/// Brings an object of a built-in kind into the form in which Kubernetes stores and shows it: fields that Go leaves out
+/// where they are empty (`omitempty`) are removed, and quantities are written in their one form. Fields that tell empty
+/// from absent (pointers), items of lists, values of maps and embedded JSON stay, as do other kinds' objects and values
+/// of wrong types.
+///
+/// # Errors
+/// [`Error::Field`] for what is no quantity, [`Error::TooDeep`].
+pub fn normalize(object: &mut Value, quantities: Quantities) -> Result<(), Error> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let table = Table::get();
+    match (table.kind(text("apiVersion"), text("kind")), object) {
+        (Some(place), Value::Object(fields)) => normal::message(table, place, fields, quantities, DEPTH),
+        _ => Ok(()),
+    }
 }
 
 /// Frames a watch event around an object that [`encode()`] made: four bytes of length, then the event.

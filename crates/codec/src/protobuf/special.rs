@@ -169,7 +169,8 @@ fn union(table: &Table, place: usize, shape: Shape, bytes: &[u8], depth: usize) 
     }
 }
 
-fn schema_of(table: &Table, place: usize) -> Result<usize, Error> {
+/// The message of schemas behind one of the unions.
+pub(super) fn schema_of(table: &Table, place: usize) -> Result<usize, Error> {
     let inner = table
         .message(place)
         .fields

@@ -102,6 +102,97 @@ fn keeps_what_was_set_to_zero() {
 }
 
 #[test]
+fn what_go_leaves_out_is_left_out() {
+    let quantities = Quantities {
+        single: |value| value.as_str().map(|text| format!("one {text}")),
+        of_resource: |value| (!value.is_null()).then(|| format!("res {value}")),
+    };
+    let pod =
+        |spec: Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+    let claim = |spec: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec});
+    let crd = |schema: Value| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"versions": [
+            {"name": "v1", "schema": {"openAPIV3Schema": schema}}]}})
+    };
+    let role =
+        |rule: Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": [rule]});
+    for (object, want) in [
+        // texts, numbers, booleans, lists and maps; structs stay
+        (
+            pod(
+                json!({"nodeName": "", "hostNetwork": false, "nodeSelector": {}, "tolerations": [],
+                "securityContext": {"fsGroup": 0}, "dnsConfig": {"searches": [""]}, "hostAliases": [{"ip": ""}]}),
+            ),
+            pod(
+                json!({"securityContext": {"fsGroup": 0}, "dnsConfig": {"searches": [""]}, "hostAliases": [{"ip": ""}]}),
+            ),
+        ),
+        (
+            pod(
+                json!({"containers": [{"name": "", "imagePullPolicy": "", "command": [], "env": [{"name": "A", "value": ""}],
+                "ports": [{"containerPort": 1, "hostPort": 0, "protocol": ""}], "resources": {}}]}),
+            ),
+            pod(
+                json!({"containers": [{"name": "", "env": [{"name": "A"}], "ports": [{"containerPort": 1}], "resources": {}}]}),
+            ),
+        ),
+        // wrong types are somebody else's to refuse
+        (
+            pod(json!({"nodeName": 0, "hostNetwork": "", "tolerations": {}, "containers": ""})),
+            pod(json!({"nodeName": 0, "hostNetwork": "", "tolerations": {}, "containers": ""})),
+        ),
+        // quantities
+        (
+            pod(
+                json!({"overhead": {"cpu": 1}, "volumes": [{"name": "v", "emptyDir": {"medium": "", "sizeLimit": "1"}}]}),
+            ),
+            pod(
+                json!({"overhead": {"cpu": "res 1"}, "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "one 1"}}]}),
+            ),
+        ),
+        // pointers tell empty from absent
+        (
+            claim(json!({"storageClassName": "", "volumeName": ""})),
+            claim(json!({"storageClassName": ""})),
+        ),
+        // items and values stay, also in fields without a type
+        (
+            role(json!({"apiGroups": [""], "resources": [], "verbs": []})),
+            role(json!({"apiGroups": [""], "verbs": []})),
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"a": ""}, "annotations": {},
+                "generateName": ""}, "data": {"b": ""}, "binaryData": {}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"a": ""}}, "data": {"b": ""}}),
+        ),
+        (
+            crd(
+                json!({"title": "", "items": {"format": ""}, "additionalProperties": {"id": ""}, "default": {"a": ""},
+                "properties": {"p": {"nullable": false}}, "required": []}),
+            ),
+            crd(
+                json!({"items": {}, "additionalProperties": {}, "default": {"a": ""}, "properties": {"p": {}}}),
+            ),
+        ),
+        // custom resources
+        (
+            json!({"apiVersion": "a/v1", "kind": "B", "metadata": {"generateName": ""}}),
+            json!({"apiVersion": "a/v1", "kind": "B", "metadata": {"generateName": ""}}),
+        ),
+    ] {
+        let mut normal = object.clone();
+        normalize(&mut normal, quantities).unwrap();
+        assert_eq!(normal, want, "{object}");
+    }
+    let mut bad = pod(json!({"containers": [{"resources": {"limits": {"cpu": null}}}]}));
+    let error = normalize(&mut bad, quantities).unwrap_err().to_string();
+    assert!(
+        error.starts_with("spec.containers[0].resources.limits.cpu: quantities must"),
+        "{error}"
+    );
+}
+
+#[test]
 fn times_lose_what_their_type_has_no_room_for() {
     let lease = |at: &str| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"renewTime": at}});
     for (written, read) in [

@@ -141,6 +141,16 @@ impl Quantity {
         self.scaled(-3)
     }
 
+    /// Without what is smaller than a thousandth, rounded away from zero.
+    #[must_use]
+    pub fn rounded_to_milli(&self) -> Self {
+        if self.exponent >= -3 {
+            return self.clone();
+        }
+        // fewer digits than before always fit
+        Self::new(self.milli(), -3, self.format).unwrap_or_default()
+    }
+
     /// In units of a power of ten, rounded away from zero and capped.
     fn scaled(&self, exponent: i32) -> i128 {
         let cap = if self.mantissa < 0 { i128::MIN } else { i128::MAX };
