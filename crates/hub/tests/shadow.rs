@@ -581,6 +581,36 @@ async fn managers_that_were_stored_without_a_version_stand_in_no_ones_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn forms_come_in_two_versions_and_fit_what_they_are_of() {
+    let fixture = Fixture::start().await;
+    fixture.create(DEPLOYMENTS, &deployment("web")).await;
+    let one = format!("{DEPLOYMENTS}/web");
+    for version in ["v1", "v1beta1"] {
+        for (path, form, code) in [
+            (DEPLOYMENTS, "Table", 200),
+            (&one, "Table", 200),
+            (DEPLOYMENTS, "PartialObjectMetadataList", 200),
+            (&one, "PartialObjectMetadata", 200),
+            (DEPLOYMENTS, "PartialObjectMetadata", 406),
+            (&one, "PartialObjectMetadataList", 406),
+        ] {
+            let accept = format!("application/json;as={form};v={version};g=meta.k8s.io");
+            let (status, shown) = fixture
+                .send("GET", path, &[("accept", &accept)], &Value::Null)
+                .await;
+            assert_eq!(status, code, "{path} {accept}: {shown}");
+            if code == 200 {
+                assert_eq!(
+                    shown["apiVersion"],
+                    format!("meta.k8s.io/{version}"),
+                    "{path} {accept}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn templates_that_nobody_applied_are_not_tracked() {
     let fixture = Fixture::start().await;
     let mut object = deployment("web");
