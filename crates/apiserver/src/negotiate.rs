@@ -1,6 +1,9 @@
 //! Which form an answer takes: the `Accept` header against what can be spoken.
 
+use std::borrow::Cow;
+
 use machinery::{ApiError, Reason};
+use serde_json::{Value, json};
 
 /// How bytes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,49 @@ pub struct Accepted {
     pub encoding: Encoding,
     /// What of it is wanted.
     pub form: Form,
+    /// Whether tables and metadata are wanted in `meta.k8s.io/v1beta1`, which is `v1` under another name.
+    pub beta: bool,
+    /// Whether metadata are wanted as those of a list.
+    pub of_list: bool,
+}
+
+impl Accepted {
+    /// Whether what is wanted can be had of a list, or of one object.
+    ///
+    /// # Errors
+    /// 406 for a list's metadata of one object, and for one object's of a list.
+    pub fn fits(self, is_list: bool) -> Result<(), ApiError> {
+        if self.form != Form::Metadata || self.of_list == is_list {
+            return Ok(());
+        }
+        let text = if is_list {
+            "you requested PartialObjectMetadata, but the requested object is a list"
+        } else {
+            "you requested PartialObjectMetadataList, but the requested object is not a list"
+        };
+        Err(ApiError::new(Reason::NotAcceptable, text.to_owned()))
+    }
+
+    /// What is about to be written, in the version that is wanted of tables and metadata.
+    pub fn in_version(self, value: &Value) -> Cow<'_, Value> {
+        if !self.beta {
+            return Cow::Borrowed(value);
+        }
+        let mut value = value.clone();
+        rename(&mut value);
+        for row in value["rows"].as_array_mut().into_iter().flatten() {
+            row.get_mut("object").map(rename);
+        }
+        let items = value.get_mut("items").and_then(Value::as_array_mut);
+        items.into_iter().flatten().for_each(rename);
+        Cow::Owned(value)
+    }
+}
+
+fn rename(value: &mut Value) {
+    if value["apiVersion"] == "meta.k8s.io/v1" {
+        value["apiVersion"] = json!("meta.k8s.io/v1beta1");
+    }
 }
 
 impl Default for Accepted {
@@ -57,6 +103,8 @@ impl Default for Accepted {
         Self {
             encoding: Encoding::Json,
             form: Form::Object,
+            beta: false,
+            of_list: false,
         }
     }
 }
@@ -147,17 +195,25 @@ fn accept_clause(clause: &str, offer: Offer) -> Option<Accepted> {
     };
     let form = match parameter("as") {
         None => Form::Object,
-        Some(_) if !offer.forms || parameter("g") != Some("meta.k8s.io") || parameter("v") != Some("v1") => {
-            return None;
-        }
+        Some(_) if !offer.forms || parameter("g") != Some("meta.k8s.io") => return None,
         Some("Table") => Form::Table,
         Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Form::Metadata,
         Some(_) => return None,
     };
-    if form == Form::Table && encoding == Encoding::Protobuf {
+    let beta = match (form, parameter("v")) {
+        (Form::Object, _) | (_, Some("v1")) => false,
+        (_, Some("v1beta1")) => true,
+        (_, _) => return None,
+    };
+    if (form == Form::Table || beta) && encoding == Encoding::Protobuf {
         return None;
     }
-    Some(Accepted { encoding, form })
+    Some(Accepted {
+        encoding,
+        form,
+        beta,
+        of_list: parameter("as") == Some("PartialObjectMetadataList"),
+    })
 }
 
 fn not_acceptable(offer: Offer) -> ApiError {

@@ -169,7 +169,7 @@ pub(super) fn validate(served: &Served, object: &Value, problems: &mut Problems)
             &format!("may not be more than {ANNOTATIONS_LIMIT} bytes"),
         );
     }
-    finalizers(&metadata["finalizers"], problems);
+    finalizers(served, &metadata["finalizers"], problems);
     owners(&metadata["ownerReferences"], problems);
 }
 
@@ -203,24 +203,42 @@ fn text_map(
     }
 }
 
-fn finalizers(value: &Value, problems: &mut Problems) {
+fn finalizers(served: &Served, value: &Value, problems: &mut Problems) {
     let Some(list) = value.as_array() else {
         if !value.is_null() {
             problems.invalid("metadata.finalizers", value, "must be a list of strings");
         }
         return;
     };
-    for finalizer in list {
+    // Definitions come from another program's code, and Kubernetes' own finalizer of theirs has none.
+    let needs_domain = served.custom.is_none()
+        && !matches!(&*served.group, "apiextensions.k8s.io" | "apiregistration.k8s.io");
+    for (index, finalizer) in list.iter().enumerate() {
         match finalizer.as_str() {
             Some(text) => {
                 for problem in names::qualified_name_problems(text) {
                     problems.invalid("metadata.finalizers", finalizer, problem);
                 }
+                let is_fine = text.contains('/') || STANDARD_FINALIZERS.contains(&text);
+                if !is_fine && needs_domain {
+                    let why = "name is neither a standard finalizer name nor is it fully qualified";
+                    problems.invalid(format!("metadata.finalizers[{index}]"), finalizer, why);
+                }
             }
             None => problems.invalid("metadata.finalizers", finalizer, "must be a string"),
         }
     }
+    if ["orphan", "foregroundDeletion"]
+        .iter()
+        .all(|one| list.iter().any(|other| other == one))
+    {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        problems.invalid("metadata.finalizers", value, why);
+    }
 }
+
+/// What only Kubernetes itself means, and may leave without a domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 fn owners(value: &Value, problems: &mut Problems) {
     let Some(list) = value.as_array() else {

@@ -277,6 +277,11 @@ pub(crate) async fn dispatch(
     } else {
         negotiate(accept, offer)?
     };
+    match info.verb.as_str() {
+        "list" => accepted.fits(true)?,
+        "get" | "create" | "update" | "patch" => accepted.fits(false)?,
+        _ => {}
+    }
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let content_type = content_type
         .and_then(|value| value.to_str().ok())

@@ -31,6 +31,7 @@ pub(super) fn stored(
 ) -> Result<Response<Body>, ApiError> {
     let served = &call.served;
     let body = match (call.accepted.form, call.accepted.encoding) {
+        _ if call.accepted.beta => return tree(call, status, object::parse(served, &object.json)?),
         (Form::Object, Encoding::Json) => match object::in_version(served, object) {
             std::borrow::Cow::Borrowed(_) => object.json.clone(),
             std::borrow::Cow::Owned(bytes) => Bytes::from(bytes),
@@ -49,7 +50,7 @@ pub(super) fn stored(
 /// An object that is not stored as it is answered.
 pub(super) fn tree(call: &Call<'_>, status: StatusCode, value: Value) -> Result<Response<Body>, ApiError> {
     let value = in_form(call, value)?;
-    let body = respond::encode(call.accepted.encoding, &value)?;
+    let body = respond::encode(call.accepted.encoding, &call.accepted.in_version(&value))?;
     Ok(respond::bytes(
         status,
         call.accepted.encoding.content_type(),
@@ -110,7 +111,7 @@ pub(super) fn list(
             meta,
             objects.iter().map(|object| object::in_version(served, object)),
         ),
-        (Form::Metadata, Encoding::Json) => stitch(
+        (Form::Metadata, Encoding::Json) if !call.accepted.beta => stitch(
             "meta.k8s.io/v1",
             "PartialObjectMetadataList",
             meta,
@@ -142,7 +143,7 @@ pub(super) fn list(
                     "metadata": meta.to_value(), "items": items,
                 }),
             };
-            respond::encode(encoding, &value)?
+            respond::encode(encoding, &call.accepted.in_version(&value))?
         }
     };
     Ok(respond::large_bytes(content_type, body, call.headers))

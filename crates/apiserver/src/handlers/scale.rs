@@ -27,7 +27,15 @@ pub(super) async fn answer(call: &mut Call<'_>, body: Bytes) -> Result<Response<
     match call.info.verb.as_str() {
         "get" => {
             let stored = call.existing().await?;
-            let scale = scale_of(&paths, &object::parse(&call.served, &stored.json)?);
+            let object = object::parse(&call.served, &stored.json)?;
+            // Without its definition's help nobody knows how many are meant.
+            if call.served.custom.is_some() && find(&object, &paths.replicas).is_null() {
+                let path = paths.replicas.join(".");
+                return Err(ApiError::internal(format!(
+                    "Internal error occurred: the spec replicas field \".{path}\" does not exist"
+                )));
+            }
+            let scale = scale_of(&paths, &object);
             present::tree(call, StatusCode::OK, scale)
         }
         "update" => {

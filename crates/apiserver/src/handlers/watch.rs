@@ -290,6 +290,7 @@ impl Framer {
             EventKind::Deleted => "DELETED",
         };
         let form = match (self.accepted.form, self.accepted.encoding) {
+            _ if self.accepted.beta => return self.object(word, &event.object),
             (Form::Object, Encoding::Json | Encoding::Yaml) => JSON_FRAME,
             (Form::Object, Encoding::Protobuf) => PROTOBUF_FRAME,
             (Form::Metadata, Encoding::Json | Encoding::Yaml) => METADATA_FRAME,
@@ -308,6 +309,7 @@ impl Framer {
     /// A frame about a stored object.
     fn object(&self, word: &str, object: &Object) -> Bytes {
         match (self.accepted.form, self.accepted.encoding) {
+            _ if self.accepted.beta => self.bytes(word, &object.json),
             (Form::Object, Encoding::Json | Encoding::Yaml) => {
                 json_frame(word, &object::in_version(&self.served, object))
             }
@@ -341,6 +343,7 @@ impl Framer {
     }
 
     fn raw(&self, word: &str, value: &Value) -> Bytes {
+        let value = &*self.accepted.in_version(value);
         match self.accepted.encoding {
             Encoding::Json | Encoding::Yaml => json_frame(word, value.to_string().as_bytes()),
             Encoding::Protobuf => match codec::protobuf::encode_watch_event(word, value) {

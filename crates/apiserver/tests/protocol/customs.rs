@@ -107,6 +107,11 @@ async fn status_and_scale_are_written_apart_and_versions_differ_in_name_only() {
     unversioned["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
     it.put(&uri, unversioned).await.expect(200);
 
+    let unknown = it.get(&format!("{uri}/scale")).await.expect(500);
+    assert_eq!(
+        unknown["message"],
+        "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist"
+    );
     let scale = it
         .patch(&format!("{uri}/scale"), "merge", json!({"spec": {"replicas": 3}}))
         .await

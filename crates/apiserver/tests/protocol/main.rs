@@ -4,6 +4,7 @@
 
 mod builtins;
 mod customs;
+mod forms;
 mod guests;
 mod harness;
 mod identities;

@@ -212,6 +212,11 @@ impl Shadow {
             warnings: Vec::new(),
             now: self.env.now(),
         };
+        match info.verb.as_str() {
+            "list" => call.accepted.fits(true)?,
+            "get" | "create" | "update" | "patch" => call.accepted.fits(false)?,
+            _ => {}
+        }
         let mut response = self.dispatch(&mut call, body).await?;
         add_warnings(&mut response, &call.warnings);
         Ok(response)

@@ -93,6 +93,7 @@ impl Call<'_> {
     /// A template that was never tried may hold what protobuf cannot say; clients that ask for that take JSON too.
     fn encoded(&self, value: &Value) -> (&'static str, Bytes) {
         let encoding = self.accepted.encoding;
+        let value = &*self.accepted.in_version(value);
         match respond::encode(encoding, value) {
             Ok(body) => (encoding.content_type(), body),
             Err(_) => (Encoding::Json.content_type(), Bytes::from(value.to_string())),

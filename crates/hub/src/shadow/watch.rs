@@ -187,6 +187,7 @@ impl Writer {
     }
 
     fn frame(&self, word: &str, shown: &Value) -> Bytes {
+        let shown = &*self.accepted.in_version(shown);
         if self.accepted.encoding == Encoding::Protobuf {
             let frame = codec::protobuf::encode_watch_event(word, shown).or_else(|error| {
                 let text = format!("the object cannot be encoded: {error}");
