@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
-use machinery::ApiError;
+use machinery::{ApiError, Reason};
 use serde_json::{Value, json};
 use source::{Change, Key, Object, ObjectSource, Write};
 
@@ -297,6 +297,9 @@ impl ApiServer {
             "certificates.k8s.io/certificatesigningrequests" if old.is_none() => {
                 state_requester(user, object);
             }
+            "pods" if old.is_none() && self.config.namespaces_must_exist => {
+                account_exists(self.source().as_ref(), object).await?;
+            }
             "services" => {
                 let metadata = &object["metadata"];
                 let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -346,6 +349,25 @@ impl ApiServer {
             authorization: http::HeaderValue::try_from(format!("Bearer {token}")).ok(),
         }
     }
+}
+
+/// A pod's account must be there; the one that every namespace has may still be on its way.
+async fn account_exists(source: &dyn ObjectSource, pod: &Value) -> Result<(), ApiError> {
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+    if matches!(account, "" | "default") {
+        return Ok(());
+    }
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let key = Key::new(&source::Resource::new("", "serviceaccounts"), namespace, account);
+    if source.get(&key).await.map_err(error::of_source)?.is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "pods \"{name}\" is forbidden: error looking up service account {namespace}/{account}: serviceaccount \
+         \"{account}\" not found"
+    );
+    Err(ApiError::new(Reason::Forbidden, message).about("", "pods", name))
 }
 
 /// Notes on a new CertificateSigningRequest who asks: signers rely on it, so the body has no say.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use machinery::names;
 use serde_json::{Value, json};
 
-use super::fields::{items, labels, named, one_of, text};
+use super::fields::{items, labels, named, one_of, present, text};
 use super::{Generation, Strategy, default_field, default_object, field_mut, items_mut, resources};
 use crate::problems::Problems;
 
@@ -315,6 +315,7 @@ pub(super) fn validate_container(container: &Value, path: &str, problems: &mut P
         &["Always", "IfNotPresent", "Never"],
         problems,
     );
+    variables(container, path, problems);
     resources::validate(container, path, problems);
     resources::security(container, path, problems);
 }
@@ -356,10 +357,72 @@ fn ports(container: &Value, path: &str, problems: &mut Problems) {
     }
 }
 
+/// Refuses a volume of two sources, or of one that does not say which.
+fn volume_source(volume: &Value, path: &str, problems: &mut Problems) {
+    const NEEDED: [(&str, &str); 4] = [
+        ("configMap", "name"),
+        ("hostPath", "path"),
+        ("persistentVolumeClaim", "claimName"),
+        ("secret", "secretName"),
+    ];
+    named(
+        &volume["name"],
+        &format!("{path}.name"),
+        names::dns1123_label_problems,
+        problems,
+    );
+    let sources = volume.as_object().into_iter().flatten();
+    for (index, (source, _)) in sources.filter(|(field, _)| *field != "name").enumerate() {
+        if index > 0 {
+            problems.forbidden(
+                format!("{path}.{source}"),
+                "may not specify more than 1 volume type",
+            );
+        }
+    }
+    for (source, field) in NEEDED {
+        if !volume[source].is_null() {
+            present(
+                &volume[source][field],
+                &format!("{path}.{source}.{field}"),
+                "",
+                problems,
+            );
+        }
+    }
+}
+
+/// Refuses a variable without a name, or of two values.
+fn variables(container: &Value, path: &str, problems: &mut Problems) {
+    for (index, variable) in items(&container["env"]) {
+        let path = format!("{path}.env[{index}]");
+        let name = &variable["name"];
+        present(name, &format!("{path}.name"), "", problems);
+        if !text(name)
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
+        {
+            problems.invalid(
+                format!("{path}.name"),
+                name,
+                "a valid environment variable name must consist only of printable ASCII characters other than '='",
+            );
+        }
+        if !text(&variable["value"]).is_empty() && !variable["valueFrom"].is_null() {
+            problems.invalid(
+                format!("{path}.valueFrom"),
+                &Value::from(""),
+                "may not be specified when `value` is not empty",
+            );
+        }
+    }
+}
+
 fn volumes(spec: &Value, path: &str, problems: &mut Problems) {
     let mut volumes: BTreeSet<&str> = BTreeSet::new();
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
         let name = &volume["name"];
+        volume_source(volume, &format!("{path}.volumes[{index}]"), problems);
         match name.as_str() {
             None | Some("") => problems.required(format!("{path}.volumes[{index}].name"), ""),
             Some(text) => {

@@ -225,11 +225,15 @@ pub(super) static CRON_JOB: Strategy = Strategy {
             &["Allow", "Forbid", "Replace"],
             problems,
         );
-        validate_spec(
-            &spec["jobTemplate"]["spec"]["template"]["spec"],
-            "spec.jobTemplate.spec.template.spec",
-            problems,
-        );
+        const POD: &str = "spec.jobTemplate.spec.template.spec";
+        let pod = &spec["jobTemplate"]["spec"]["template"]["spec"];
+        validate_spec(pod, POD, problems);
+        if pod["restartPolicy"] == "Always" {
+            problems.required(
+                format!("{POD}.restartPolicy"),
+                "valid values: \"OnFailure\", \"Never\"",
+            );
+        }
     },
     ..WORKLOAD
 };
@@ -354,6 +358,7 @@ fn same_selector(new: &Value, old: &Value, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check;
     use super::*;
 
     fn deployment() -> Value {
@@ -416,6 +421,37 @@ mod tests {
         check(json!([{"name": "data"}, {"name": "tmp"}]), "data", 0);
         check(json!([{"name": "tmp"}]), "tmp", 0);
         check(json!([{"name": "tmp"}]), "other", 1);
+    }
+
+    #[test]
+    fn a_cron_job_ends_and_knows_its_time() {
+        let with = |field: &str, value: Value, policy: &str| {
+            let mut job = json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {
+                "restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]}}}}}});
+            job["spec"][field] = value;
+            job
+        };
+        check(
+            CRON_JOB.validate,
+            vec![
+                (with("timeZone", json!("Etc/UTC"), "Never"), vec![]),
+                (
+                    with("timeZone", json!("Nope/X"), "Never"),
+                    vec![("spec.timeZone", "unknown time zone Nope/X")],
+                ),
+                (
+                    with("failedJobsHistoryLimit", json!(-1), "OnFailure"),
+                    vec![("spec.failedJobsHistoryLimit", "greater than or equal to 0")],
+                ),
+                (
+                    with("suspend", json!(true), "Always"),
+                    vec![(
+                        "spec.jobTemplate.spec.template.spec.restartPolicy",
+                        "valid values",
+                    )],
+                ),
+            ],
+        );
     }
 
     #[test]

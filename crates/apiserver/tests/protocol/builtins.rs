@@ -744,3 +744,37 @@ async fn who_applies_what_is_empty_owns_it() {
         "{message}"
     );
 }
+
+#[tokio::test]
+async fn a_pod_needs_its_account() {
+    let it = Harness::new().await;
+    let core = "/api/v1/namespaces/default";
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]}});
+    let refused = it.post(&format!("{core}/pods"), pod.clone()).await.expect(403);
+    assert_eq!(
+        refused["message"],
+        "pods \"p\" is forbidden: error looking up service account default/robot: serviceaccount \"robot\" not found"
+    );
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    it.post(&format!("{core}/serviceaccounts"), account)
+        .await
+        .expect(201);
+    it.post(&format!("{core}/pods"), pod).await.expect(201);
+    let status = json!({"status": {"podIP": "bad"}});
+    let refused = it
+        .patch(&format!("{core}/pods/p/status"), "merge", status)
+        .await
+        .expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "status.podIPs[0]");
+    let status = json!({"status": {"podIP": "10.0.0.1"}});
+    let kept = it
+        .patch(&format!("{core}/pods/p/status"), "merge", status)
+        .await
+        .expect(200);
+    assert_eq!(kept["status"]["podIPs"], json!([{"ip": "10.0.0.1"}]));
+    let finalize = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}, "spec": {"finalizers": ["x"]}});
+    it.put("/api/v1/namespaces/other/finalize", finalize)
+        .await
+        .expect(422);
+}
