@@ -322,7 +322,7 @@ pub(crate) struct PlanArgs {
     /// The configuration file of the scheduler that would decide [default: none].
     #[arg(long, value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
-    /// A custom kind whose replicas can be divided, as the controllers are told: KIND.GROUP=REPLICAS[:TEMPLATE]. Those
+    /// A custom kind whose replicas can be divided, as the controllers are told: `KIND.GROUP=REPLICAS[:TEMPLATE]`. Those
     /// that the Subscription divides already are known. May be given several times.
     #[arg(long, value_name = "KIND")]
     pub(crate) replica_path: Vec<controllers::OwnKind>,
@@ -350,7 +350,7 @@ pub(crate) struct JoinArgs {
     /// The name the cluster gets.
     #[arg(long, required_unless_present = "print_rights")]
     pub(crate) name: Option<String>,
-    /// The parent's address as the child sees it, such as https://hub.example.com:6443.
+    /// The parent's address as the child sees it, such as `https://hub.example.com:6443`.
     #[arg(long, required_unless_present = "print_rights", value_name = "URL")]
     pub(crate) parent_url: Option<ParentUrl>,
     /// The image with this program.
