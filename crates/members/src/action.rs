@@ -1,7 +1,10 @@
 //! What the controllers ask for.
 
+use kubeio::ObjectKey;
 use machinery::ApiResource;
 use serde_json::Value;
+
+use crate::world::PODS;
 
 /// One write.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,4 +53,14 @@ pub enum Action {
         /// Whether it goes at once, without a grace period.
         at_once: bool,
     },
+}
+
+impl Action {
+    /// The pod that it makes.
+    pub(crate) fn made_pod(&self) -> Option<ObjectKey> {
+        match self {
+            Self::Create { resource, object, .. } if **resource == PODS => Some(ObjectKey::of(object)),
+            Self::Create { .. } | Self::Patch { .. } | Self::Bind { .. } | Self::Delete { .. } => None,
+        }
+    }
 }

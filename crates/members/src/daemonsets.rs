@@ -51,7 +51,7 @@ pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
             let misplaced = !nodes.contains(&text(pod, "/spec/nodeName"));
             let replace = rolling && all_ready && outdated(pod) && !replaced;
             replaced |= replace;
-            if misplaced || replace || !pod_active(pod) {
+            if misplaced || replace || !pod_active(pod) || is_one_too_many(pod, &pods) {
                 actions.push(Action::Delete {
                     resource: &PODS,
                     namespace: namespace(pod).to_owned(),
@@ -75,4 +75,21 @@ pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
         });
         push_status(set, &DAEMON_SETS, status, actions);
     }
+}
+
+/// Whether an older pod of the same set is on the node already; ties by name.
+fn is_one_too_many(pod: &Value, pods: &[&Value]) -> bool {
+    let age = |pod: &Value| {
+        (
+            text(pod, "/metadata/creationTimestamp").to_owned(),
+            name(pod).to_owned(),
+        )
+    };
+    let node = text(pod, "/spec/nodeName");
+    pods.iter().any(|other| {
+        pod_active(other)
+            && !deleting(other)
+            && text(other, "/spec/nodeName") == node
+            && age(other) < age(pod)
+    })
 }

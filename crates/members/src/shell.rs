@@ -6,7 +6,7 @@ use std::time::Duration;
 use clock::Env;
 use futures::StreamExt;
 use futures::future::{join_all, select_all};
-use kubeio::{Cache, CacheOptions, Changes, Client, DeleteOptions, Patch};
+use kubeio::{Cache, CacheOptions, Changes, Client, DeleteOptions, ObjectKey, Patch};
 use machinery::ApiResource;
 use runtime::CancellationToken;
 use serde_json::json;
@@ -22,6 +22,8 @@ use crate::world::{
 const CONCURRENT_WRITES: usize = 16;
 /// When to look again after a write that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a pod that was made may be out of sight: one that went at once is never seen.
+const OUT_OF_SIGHT: Duration = Duration::from_secs(5);
 /// When to look again if nothing happens at all.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -103,11 +105,23 @@ pub async fn run(config: Config, client: Client, env: Env, shutdown: Cancellatio
     }
     let mut changes: Vec<Changes> = caches.0.values().map(Cache::subscribe).collect();
     let mut random = env.random_u64();
+    // Pods that were made and are not in sight yet. As long as there are any, the same random number makes the same
+    // names, so that nothing is made twice.
+    let mut unseen: Vec<ObjectKey> = Vec::new();
+    let mut patience = env.now();
     loop {
-        let plan = plan(&config.nodes, &caches.world(), env.now(), random);
-        let failed = apply_all(&client, &caches, plan.actions).await;
-        if !failed {
+        unseen.retain(|pod| caches.0[&*PODS.plural].get_key(pod).is_none());
+        if unseen.is_empty() || env.now() > patience {
+            unseen.clear();
             random = env.random_u64();
+        }
+        let plan = plan(&config.nodes, &caches.world(), env.now(), random);
+        let made = plan.actions.iter().filter_map(Action::made_pod);
+        let made: Vec<ObjectKey> = made.collect();
+        let failed = apply_all(&client, &caches, plan.actions).await;
+        if !made.is_empty() {
+            patience = env.now() + OUT_OF_SIGHT;
+            unseen.extend(made);
         }
         let until_due = plan.wake_at.map_or(IDLE, |due| {
             Duration::try_from(due.duration_since(env.now())).unwrap_or(Duration::from_millis(1))

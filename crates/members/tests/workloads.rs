@@ -343,6 +343,23 @@ fn a_daemon_set_has_a_pod_on_each_node() {
     cluster.settle();
     assert_eq!(cluster.get("daemonsets", "web")["status"]["numberReady"], 3);
     assert_eq!(cluster.pods().len(), 3);
+    // One that was made twice goes again.
+    let mut twin = Value::clone(cluster.pods()[0]);
+    let first = twin["metadata"]["name"].clone();
+    twin["metadata"]["name"] = json!("a-twin");
+    cluster.now += jiff::SignedDuration::from_secs(10);
+    cluster.create("pods", twin);
+    cluster.settle();
+    let names: Vec<Value> = cluster
+        .pods()
+        .iter()
+        .map(|pod| pod["metadata"]["name"].clone())
+        .collect();
+    assert!(names.len() == 3 && names.contains(&first), "{names:?}");
+    assert_eq!(
+        cluster.get("daemonsets", "web")["status"]["currentNumberScheduled"],
+        3
+    );
 }
 
 #[test]
