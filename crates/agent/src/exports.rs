@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::{finalizers, kubernetes, labels, mcs};
-use clock::{Backoff, Env};
+use clock::Env;
 use distribution::services::export::{self, Service, View};
 use distribution::services::{self, ServiceId};
 use distribution::{Action, Plan};
@@ -71,7 +71,7 @@ impl Exports {
     }
 
     async fn serve(&self, over: &CancellationToken) {
-        let version = self.version().await;
+        let version = self.child.await_version(Duration::from_mins(1), &self.env).await;
         if !services::is_served_by(&version) {
             tracing::warn!(
                 version,
@@ -105,20 +105,6 @@ impl Exports {
             biased;
             () = self.route(&watched, &queue) => {}
             () = queue.serve(WORKERS, over, |id| self.work(&watched, id)) => {}
-        }
-    }
-
-    /// The version that the child has; asked until it answers.
-    async fn version(&self) -> String {
-        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
-        loop {
-            match self.child.get_path("/version").await {
-                Ok(version) => return version["gitVersion"].as_str().unwrap_or_default().to_owned(),
-                Err(error) => {
-                    tracing::debug!(error = %chain(&error), "the cluster does not say its version");
-                    tokio::time::sleep(backoff.next_delay(self.env.random_u64())).await;
-                }
-            }
         }
     }
 
@@ -285,15 +271,11 @@ impl Exports {
 
     /// Takes back what an agent with the gate left: copies on the parent, finalizers on exports.
     async fn take_back(&self) {
-        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
-        loop {
-            match self.take_back_once().await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => tracing::debug!(error = %chain(&error), "exports are not taken back yet"),
-            }
-            tokio::time::sleep(backoff.next_delay(self.env.random_u64())).await;
-        }
+        let longest = Duration::from_mins(5);
+        kubeio::until_answered("taking exports back", longest, &self.env, || async {
+            Ok(self.take_back_once().await?.then_some(()))
+        })
+        .await;
     }
 
     /// Whether nothing was left.

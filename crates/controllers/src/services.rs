@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use api::{clusters, kubernetes, labels, mcs, reasons};
-use clock::Backoff;
 use distribution::services::import::{self, Home, View};
 use distribution::services::{self, ServiceId};
 use distribution::{Action, EventKind, Next, Plan};
@@ -53,7 +52,8 @@ struct Sources {
 /// Runs the controller until the token is cancelled.
 pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &CancellationToken) {
     let begin = async {
-        let version = version(shared).await;
+        let longest = Duration::from_secs(30);
+        let version = shared.client.await_version(longest, &shared.env).await;
         if !services::is_served_by(&version) {
             tracing::warn!(
                 version,
@@ -97,13 +97,10 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
 
 /// Takes back what was derived while the gate was open: nobody keeps it as it should be.
 pub(crate) async fn take_back(shared: &Shared, stop: &CancellationToken) {
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
-    let done = async {
-        while let Err(error) = remove_derived(shared).await {
-            tracing::debug!(error = %Chain(&error), "derived services are not taken back yet");
-            tokio::time::sleep(backoff.next_delay(shared.env.random_u64())).await;
-        }
-    };
+    let longest = Duration::from_mins(5);
+    let done = kubeio::until_answered("taking derived services back", longest, &shared.env, || async {
+        remove_derived(shared).await.map(Some)
+    });
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
@@ -126,20 +123,6 @@ async fn remove_derived(shared: &Shared) -> Result<(), Error> {
         }
     }
     shared.carry_out(plan).await
-}
-
-/// The version that the parent has; asked until it answers.
-async fn version(shared: &Shared) -> String {
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-    loop {
-        match shared.client.get_path("/version").await {
-            Ok(version) => return version["gitVersion"].as_str().unwrap_or_default().to_owned(),
-            Err(error) => {
-                tracing::debug!(error = %Chain(&error), "the parent does not say its version");
-                tokio::time::sleep(backoff.next_delay(shared.env.random_u64())).await;
-            }
-        }
-    }
 }
 
 fn tie(id: &ServiceId) -> Tie {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clock::Backoff;
 use machinery::ApiResource;
+use runtime::Chain;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -458,7 +459,7 @@ impl Reflector {
                 // What is known of a server that is trusted stays.
                 Err(error) if self.is_bounded() && error.is_too_large() => {
                     tracing::warn!(
-                        resource = %self.resource.plural, error = %chain(&error),
+                        resource = %self.resource.plural, error = %Chain(&error),
                         "there is more than a watch cache may hold, it stays empty"
                     );
                     self.synced.send_replace(false);
@@ -471,7 +472,7 @@ impl Reflector {
                     if error.is_expired() {
                         tracing::debug!(resource = %self.resource.plural, "watch expired, listing again");
                     } else {
-                        tracing::debug!(resource = %self.resource.plural, error = %chain(&error), "watch cache retries");
+                        tracing::debug!(resource = %self.resource.plural, error = %Chain(&error), "watch cache retries");
                     }
                     let delay = backoff.next_delay(self.jitter(backoff.attempts()));
                     tokio::time::sleep(error.retry_after().unwrap_or(delay)).await;
@@ -624,18 +625,6 @@ fn after(error: &Error, from: String) -> Step {
     } else {
         Step::Watch { from }
     }
-}
-
-fn chain(error: &Error) -> String {
-    use std::error::Error as _;
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod queue;
 mod rate;
 mod recorder;
 mod reload;
+mod retry;
 mod transport;
 mod watch;
 
@@ -34,6 +35,7 @@ pub use options::{DeleteOptions, DryRun, Form, ListOptions, Patch, Propagation, 
 pub use queue::{Outcome, Queue, QueueOptions};
 pub use rate::Rate;
 pub use recorder::{EventType, Recorder};
+pub use retry::until_answered;
 pub use tokio_util::sync::CancellationToken;
 pub use transport::{Body, Connection, Trust};
 pub use watch::{WatchEvent, WatchStream};
