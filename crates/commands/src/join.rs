@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::str::FromStr;
 
-use api::install::{ChildOptions, child, probes};
+use api::install::{ChildOptions, add_probes, child};
 use api::kubernetes::SECRETS;
 use api::labels::CLUSTER_NAME;
 use api::names::{AGENT, BOOTSTRAP_GROUP, SYSTEM_NAMESPACE};
@@ -223,10 +223,7 @@ fn deployment(options: &JoinOptions) -> Value {
             },
         },
     });
-    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
-    if let (Some(container), Value::Object(probes)) = (container.as_object_mut(), probes(STATUS_PORT)) {
-        container.extend(probes);
-    }
+    add_probes(&mut deployment, STATUS_PORT);
     deployment
 }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use api::finalizers;
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
+
+use crate::labels;
 
 /// A named object, pinned to one life of it where the uid is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,7 +175,39 @@ impl Plan {
 /// The patch that adds a finalizer, if it is missing.
 pub(crate) fn add_finalizer(object: &Value, finalizer: &str) -> Option<Value> {
     let mut changed = object.clone();
-    meta::add_finalizer(&mut changed, finalizer).then(|| finalizers(object, &changed))
+    meta::add_finalizer(&mut changed, finalizer).then(|| with_finalizers(object, &changed))
+}
+
+/// The patch that gives an object the finalizer of ours, the labels and the controller that are wanted of it, and
+/// exactly this spec; `None` if it has them.
+pub(crate) fn correction(have: &Value, wanted: &Value, spec: &Value) -> Option<Value> {
+    let untouched = json!({"metadata": {}});
+    let mut patch = add_finalizer(have, finalizers::APP).unwrap_or_else(|| untouched.clone());
+    if let Some(labels) = meta::labels(wanted) {
+        let missing = labels::missing(have, labels);
+        if !missing.is_empty() {
+            patch["metadata"]["labels"] = Value::Object(missing);
+        }
+    }
+    let controller = |object: &Value| meta::controller(object).map(|owner| owner.uid);
+    if controller(have) != controller(wanted) {
+        patch["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
+    }
+    if have["spec"] != *spec {
+        patch["spec"] = replacing(&have["spec"], spec);
+    }
+    (patch != untouched).then_some(patch)
+}
+
+/// A merge patch's content that leaves exactly `new` of the fields of `old`.
+fn replacing(old: &Value, new: &Value) -> Value {
+    let mut patch = new.clone();
+    if let (Value::Object(old), Value::Object(patch)) = (old, &mut patch) {
+        for key in old.keys() {
+            patch.entry(key.as_str()).or_insert(Value::Null);
+        }
+    }
+    patch
 }
 
 /// The patch that removes finalizers, if any of them is there.
@@ -182,10 +217,10 @@ pub(crate) fn remove_finalizers(object: &Value, gone: &[&str]) -> Option<Value> 
         .iter()
         .filter(|finalizer| meta::remove_finalizer(&mut changed, finalizer))
         .count();
-    (removed > 0).then(|| finalizers(object, &changed))
+    (removed > 0).then(|| with_finalizers(object, &changed))
 }
 
-fn finalizers(object: &Value, changed: &Value) -> Value {
+fn with_finalizers(object: &Value, changed: &Value) -> Value {
     let finalizers: Vec<&str> = meta::finalizers(changed).collect();
     let mut metadata = json!({"finalizers": finalizers});
     if !meta::resource_version(object).is_empty() {

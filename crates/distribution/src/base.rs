@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
+use crate::action::{Action, Next, Plan, add_finalizer, correction, remove_finalizers};
 use crate::division::{self, Division};
 use crate::feed::{self, Feed};
 use crate::labels as names;
@@ -238,35 +238,11 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
         plan.next = Next::Blocked(format!("waiting for Description {name} to be deleted"));
         return;
     }
-    let mut patch = add_finalizer(have, finalizers::APP).unwrap_or_else(|| json!({"metadata": {}}));
-    if let Some(wanted) = meta::labels(object) {
-        let missing = names::missing(have, wanted);
-        if !missing.is_empty() {
-            patch["metadata"]["labels"] = Value::Object(missing);
-        }
-    }
-    if meta::controller(have).map(|owner| owner.uid).as_deref() != Some(meta::uid(view.base)) {
-        patch["metadata"]["ownerReferences"] = object["metadata"]["ownerReferences"].clone();
-    }
-    if have["spec"] != object["spec"] {
-        patch["spec"] = replacing(&have["spec"], &object["spec"]);
-    }
-    if patch != json!({"metadata": {}}) {
+    if let Some(patch) = correction(have, object, &object["spec"]) {
         plan.push(Action::patch(&apps::DESCRIPTIONS, have, patch));
         let note = format!("Description {name} is updated successfully");
         plan.push(Action::normal(view.base, reasons::DESCRIPTION_UPDATED, note));
     }
-}
-
-/// A merge patch's content that leaves exactly `new` of the fields of `old`.
-pub(crate) fn replacing(old: &Value, new: &Value) -> Value {
-    let mut patch = new.clone();
-    if let (Value::Object(old), Value::Object(patch)) = (old, &mut patch) {
-        for key in old.keys() {
-            patch.entry(key.as_str()).or_insert(Value::Null);
-        }
-    }
-    patch
 }
 
 /// The Descriptions as they should be.

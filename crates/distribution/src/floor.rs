@@ -107,7 +107,10 @@ pub fn hold(
     descriptions: &[Arc<Value>],
     division: Division,
 ) -> (Division, Vec<Held>) {
-    let (Some(floor), Division::Shares(mut shares)) = (Floor::of(subscription), division.clone()) else {
+    let Some(floor) = Floor::of(subscription) else {
+        return (division, Vec::new());
+    };
+    let Division::Shares(mut shares) = division else {
         return (division, Vec::new());
     };
     let mut held = Vec::new();

@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
 use serde_json::{Value, json};
 
-use crate::action::{Action, Next, Plan, add_finalizer};
-use crate::base::replacing;
+use crate::action::{Action, Next, Plan, correction};
 use crate::labels as names;
 
 /// What one plan may look at.
@@ -76,25 +75,12 @@ pub fn plan(view: &View<'_>) -> Plan {
 
 /// Gives a release that is there what it lacks.
 fn correct(description: &Value, have: &Value, wanted: &Value, plan: &mut Plan) {
-    let mut patch = add_finalizer(have, finalizers::APP).unwrap_or_else(|| json!({"metadata": {}}));
-    if let Some(labels) = meta::labels(wanted) {
-        let missing = names::missing(have, labels);
-        if !missing.is_empty() {
-            patch["metadata"]["labels"] = Value::Object(missing);
-        }
-    }
-    if meta::controller(have).map(|owner| owner.uid).as_deref() != Some(meta::uid(description)) {
-        patch["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
-    }
     let mut spec = wanted["spec"].clone();
     if have["spec"]["releaseName"].is_null() {
         // It was made before releases were named, and is installed under its own name.
         spec.as_object_mut().and_then(|spec| spec.remove("releaseName"));
     }
-    if have["spec"] != spec {
-        patch["spec"] = replacing(&have["spec"], &spec);
-    }
-    if patch != json!({"metadata": {}}) {
+    if let Some(patch) = correction(have, wanted, &spec) {
         plan.push(Action::patch(&apps::HELM_RELEASES, have, patch));
         let note = format!("HelmRelease {} is updated", meta::name(have));
         plan.push(Action::normal(description, reasons::HELM_RELEASE_UPDATED, note));

@@ -33,10 +33,12 @@ fn reviews() -> Value {
     )
 }
 
-/// A container's probes of what a role serves about itself.
-pub fn probes(port: u16) -> Value {
+/// Lets a Deployment's container be probed at what its role serves about itself on a port.
+pub fn add_probes(deployment: &mut Value, port: u16) {
     let get = |path: &str| json!({"httpGet": {"path": path, "port": port, "scheme": "HTTPS"}});
-    json!({"livenessProbe": get("/livez"), "readinessProbe": get("/readyz")})
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    container["livenessProbe"] = get("/livez");
+    container["readinessProbe"] = get("/readyz");
 }
 
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    account_subject, binding, cluster_binding, cluster_role, group_subject, named_rule, namespace, probes,
-    reviews, role, rule, service_account,
+    account_subject, add_probes, binding, cluster_binding, cluster_role, group_subject, named_rule,
+    namespace, reviews, role, rule, service_account,
 };
 use crate::names::{
     BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, RESERVED_NAMESPACE, SCHEDULER,
@@ -337,10 +337,7 @@ fn deployments(image: &str, hub_port: u16) -> Vec<Value> {
                 },
             },
         });
-        let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
-        if let (Some(container), Value::Object(probes)) = (container.as_object_mut(), probes(port)) {
-            container.extend(probes);
-        }
+        add_probes(&mut deployment, port);
         deployment
     };
     let mut hub = deployment(

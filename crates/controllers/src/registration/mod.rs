@@ -182,24 +182,13 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
     view.cluster_role_binding = client
         .get_opt(&kubernetes::CLUSTER_ROLE_BINDINGS, None, &name)
         .await?;
-    if plan::is_open(request) && plan::fault(request).is_none() {
-        let namesakes = ListOptions {
-            field_selector: format!("metadata.name={}", plan::cluster_name(request)),
-            ..ListOptions::default()
-        };
-        let mut namesakes = client
-            .list(&clusters::MANAGED_CLUSTERS, None, &namesakes)
-            .await?
-            .items;
-        namesakes.retain(|member| member["spec"]["clusterId"] != id);
-        view.namesake = namesakes.pop();
-    }
     view.namespace = plan::oldest(list(&kubernetes::NAMESPACES, None).await?);
     let Some(home) = view
         .namespace
         .as_ref()
         .map(|namespace| meta::name(namespace).to_owned())
     else {
+        view.namesake = namesake(shared, request, id).await?;
         return Ok(view);
     };
     let home = Some(home.as_str());
@@ -210,6 +199,9 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
         .items;
     members.retain(|member| member["spec"]["clusterId"] == id);
     view.cluster = plan::oldest(members);
+    if view.cluster.is_none() {
+        view.namesake = namesake(shared, request, id).await?;
+    }
     view.service_account = plan::oldest(list(&kubernetes::SERVICE_ACCOUNTS, home).await?);
     view.role = client
         .get_opt(&kubernetes::ROLES, home, names::MANAGED_CLUSTER_ROLE)
@@ -223,4 +215,24 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
             .await?;
     }
     Ok(view)
+}
+
+/// A ManagedCluster of another id that has the name which a request is open for. Looks at the clusters of the whole
+/// fleet, so only ask where the answer matters.
+async fn namesake(shared: &Shared, request: &Value, id: &str) -> Result<Option<Value>, Error> {
+    if !plan::is_open(request) || plan::fault(request).is_some() {
+        return Ok(None);
+    }
+    let named = ListOptions {
+        field_selector: format!("metadata.name={}", plan::cluster_name(request)),
+        ..ListOptions::default()
+    };
+    let members = shared
+        .client
+        .list(&clusters::MANAGED_CLUSTERS, None, &named)
+        .await?
+        .items;
+    Ok(members
+        .into_iter()
+        .find(|member| member["spec"]["clusterId"] != id))
 }

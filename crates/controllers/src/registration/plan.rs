@@ -31,7 +31,7 @@ pub struct View {
     pub namespace: Option<Value>,
     /// The ManagedCluster.
     pub cluster: Option<Value>,
-    /// A ManagedCluster of the same name that is another cluster's.
+    /// A ManagedCluster of the same name that is another cluster's; looked for only while there is none of its own.
     pub namesake: Option<Value>,
     /// The child's ServiceAccount.
     pub service_account: Option<Value>,

@@ -688,14 +688,13 @@ async fn divide(fleet: &Fleet, homes: &[String; 2], shares: [Option<u64>; 2]) {
 
 /// Waits until a cluster gets so many replicas; its Description's name.
 async fn gets(fleet: &Fleet, home: &str, replicas: i64) -> String {
-    let mut seen = Vec::new();
-    while seen.last() != Some(&replicas) {
-        let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
-        seen.push(harness::replicas(&description));
-        assert!(seen.len() < 2_000, "never {replicas}: {:?}", seen.last());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
     let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
+    let name = description["metadata"]["name"].as_str().unwrap();
+    let description = fleet
+        .await_object(&apps::DESCRIPTIONS, Some(home), name, |it| {
+            harness::replicas(it) == replicas
+        })
+        .await;
     description["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
