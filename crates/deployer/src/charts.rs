@@ -47,11 +47,15 @@ pub fn step(release: &Value) -> Step {
     }
 }
 
-/// Whether nothing more is to come of a Description's releases: one a chart, and none on its way out.
+/// Whether nothing more is to come of a Description's releases: one a chart and none on its way out, or, once it is
+/// deleted, none at all.
 pub fn are_settled(description: &Value, releases: &[Value]) -> bool {
+    if meta::is_deleting(description) {
+        // The parent may not have come to delete them yet.
+        return releases.is_empty();
+    }
     let charts = description["spec"]["charts"].as_array().map_or(0, Vec::len);
-    let leaving = releases.iter().any(meta::is_deleting);
-    !leaving && (meta::is_deleting(description) || releases.len() == charts)
+    releases.len() == charts && !releases.iter().any(meta::is_deleting)
 }
 
 /// The charts of a Description, for people.
@@ -117,7 +121,8 @@ mod tests {
         for (description, releases, expected) in [
             (&description, vec![], false),
             (&description, vec![release.clone()], true),
-            (&description, vec![release, leaving.clone()], false),
+            (&description, vec![release.clone(), leaving.clone()], false),
+            (&deleted, vec![release], false),
             (&deleted, vec![leaving], false),
             (&deleted, vec![], true),
         ] {
