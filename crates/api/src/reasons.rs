@@ -64,6 +64,8 @@ pub const CHART_LOCATE_FAILURE: &str = "ChartLocateFailure";
 pub const FAILED_AGGREGATE_STATUS: &str = "FailedAggregateStatus";
 /// Event (warning).
 pub const FAILED_APPLYING_OVERRIDES: &str = "FailedApplyingOverrides";
+/// Event (warning), Tombolo's own: a cluster of Cluster API cannot join.
+pub const FAILED_CLUSTER_DISCOVERY: &str = "FailedClusterDiscovery";
 /// Event (warning).
 pub const FAILED_DELETING_DESCRIPTION: &str = "FailedDeletingDescription";
 /// Event (warning).

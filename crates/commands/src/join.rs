@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::str::FromStr;
 
-use api::install::{ChildOptions, add_probes, child};
+use api::install::{AgentOptions, ChildOptions, agent, bootstrap_secret, child};
 use api::kubernetes::SECRETS;
 use api::labels::CLUSTER_NAME;
-use api::names::{AGENT, BOOTSTRAP_GROUP, SYSTEM_NAMESPACE};
+use api::names::BOOTSTRAP_GROUP;
 use clock::Env;
 use http::Uri;
 use jiff::SignedDuration;
@@ -16,9 +16,6 @@ use serde_json::{Value, json};
 
 use crate::manifests::print;
 use crate::{Error, Hub};
-
-/// The Secret in the child with the token and the parent's authority.
-pub(crate) const BOOTSTRAP_SECRET: &str = "clusternet-agent-bootstrap";
 
 /// The type of a bootstrap token's Secret.
 pub(crate) const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -125,12 +122,15 @@ pub async fn join(
         (Some(object), format!("{id}.{secret}"))
     };
     let mut objects = child(&options.rights);
-    objects.push(json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": BOOTSTRAP_SECRET, "namespace": SYSTEM_NAMESPACE},
-        "stringData": {"token": token, "ca.crt": ca(hub)?},
+    objects.push(bootstrap_secret(&token, Some(&ca(hub)?)));
+    objects.push(agent(&AgentOptions {
+        image: &options.image,
+        parent_url: &options.parent_url.0,
+        name: Some(&options.name),
+        sync_mode: None,
+        replicas: 1,
+        has_authority: true,
     }));
-    objects.push(deployment(options));
     let printed = print(out, &objects).and_then(|()| Ok(out.flush()?));
     if let (Err(_), Some(made)) = (&printed, made) {
         // Nobody has it, and nobody shall find it.
@@ -184,47 +184,6 @@ fn ca(hub: &Hub) -> Result<String, Error> {
     authority
         .and_then(|pem| String::from_utf8(pem).ok())
         .ok_or_else(|| Error::Missing("the hub's kubeconfig names no certificate authority".into()))
-}
-
-/// The agent's port of health and metrics, as it is when nothing else is said.
-const STATUS_PORT: u16 = 10_650;
-
-fn deployment(options: &JoinOptions) -> Value {
-    let mut deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": AGENT, "namespace": SYSTEM_NAMESPACE, "labels": {"app": AGENT}},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": AGENT}},
-            "template": {
-                "metadata": {"labels": {"app": AGENT}},
-                "spec": {
-                    "serviceAccountName": AGENT,
-                    "securityContext": {"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}},
-                    "volumes": [{"name": "bootstrap", "secret": {"secretName": BOOTSTRAP_SECRET}}],
-                    "containers": [{
-                        "name": "tombolo", "image": options.image,
-                        "args": [
-                            "agent", "--cluster-reg-parent-url", options.parent_url.0,
-                            "--cluster-reg-name", options.name,
-                            "--cluster-reg-parent-ca", "/var/run/tombolo/ca.crt",
-                        ],
-                        "env": [{"name": "TOMBOLO_CLUSTER_REG_TOKEN", "valueFrom": {
-                            "secretKeyRef": {"name": BOOTSTRAP_SECRET, "key": "token"},
-                        }}],
-                        "volumeMounts": [{"name": "bootstrap", "mountPath": "/var/run/tombolo", "readOnly": true}],
-                        "securityContext": {
-                            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-                            "capabilities": {"drop": ["ALL"]},
-                        },
-                        "resources": {"requests": {"cpu": "20m", "memory": "32Mi"}},
-                    }],
-                },
-            },
-        },
-    });
-    add_probes(&mut deployment, STATUS_PORT);
-    deployment
 }
 
 #[cfg(test)]

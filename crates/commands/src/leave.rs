@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent::Leaving;
 use api::clusters::MANAGED_CLUSTERS;
-use api::install::{ChildOptions, child as child_objects};
+use api::install::{BOOTSTRAP_SECRET, ChildOptions, child as child_objects};
 use api::kubernetes as k8s;
 use api::labels::{CLUSTER_ID, CLUSTER_NAME};
 use api::names::{AGENT, APP_DEPLOYER, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
@@ -13,7 +13,7 @@ use kubeio::{Client, DeleteOptions, ListOptions};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
-use crate::join::{BOOTSTRAP_SECRET, TOKEN_TYPE};
+use crate::join::TOKEN_TYPE;
 use crate::{Error, Hub};
 
 /// Where bootstrap tokens are.

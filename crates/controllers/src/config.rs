@@ -18,15 +18,18 @@ pub enum Controller {
     Deployer,
     /// `serviceimport`.
     ServiceImport,
+    /// `clusterdiscovery`.
+    ClusterDiscovery,
 }
 
 impl Controller {
     /// All that this build has.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Approver,
         Self::LifeCycle,
         Self::Deployer,
         Self::ServiceImport,
+        Self::ClusterDiscovery,
     ];
 
     /// Its name in `--controllers`.
@@ -36,19 +39,17 @@ impl Controller {
             Self::LifeCycle => "clusterlifecycle",
             Self::Deployer => "deployer",
             Self::ServiceImport => "serviceimport",
+            Self::ClusterDiscovery => "clusterdiscovery",
         }
     }
 }
-
-/// Names that upstream's flag knows and this build has nothing for; they are taken and passed over.
-const NOT_HERE: [&str; 1] = ["clusterdiscovery"];
 
 /// Why a configuration makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// There is no controller of this name.
     #[error(
-        "there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer, serviceimport"
+        "there is no controller \"{0}\": known are *, crrapprover, clusterlifecycle, deployer, serviceimport, clusterdiscovery"
     )]
     UnknownController(String),
     /// The feature gates.
@@ -116,7 +117,7 @@ impl Config {
                 set.extend(Controller::ALL);
             } else if let Some(controller) = Controller::ALL.into_iter().find(|it| it.name() == name) {
                 set.insert(controller);
-            } else if !NOT_HERE.contains(&name) {
+            } else {
                 return Err(ConfigError::UnknownController(word.to_owned()));
             }
         }
@@ -193,13 +194,20 @@ mod tests {
 
     #[test]
     fn reads_the_list_of_controllers() {
-        use Controller::{Approver, Deployer, LifeCycle, ServiceImport};
+        use Controller::{Approver, ClusterDiscovery, Deployer, LifeCycle, ServiceImport};
         for (words, expected) in [
-            ("", vec![Approver, LifeCycle, Deployer, ServiceImport]),
-            ("*", vec![Approver, LifeCycle, Deployer, ServiceImport]),
-            ("* -deployer", vec![Approver, LifeCycle, ServiceImport]),
-            ("-deployer *", vec![Approver, LifeCycle, ServiceImport]),
-            ("crrapprover clusterdiscovery", vec![Approver]),
+            ("", Controller::ALL.to_vec()),
+            ("*", Controller::ALL.to_vec()),
+            (
+                "* -deployer",
+                vec![Approver, LifeCycle, ServiceImport, ClusterDiscovery],
+            ),
+            (
+                "-deployer -clusterdiscovery *",
+                vec![Approver, LifeCycle, ServiceImport],
+            ),
+            ("crrapprover clusterdiscovery", vec![Approver, ClusterDiscovery]),
+            ("deployer", vec![Deployer]),
             ("serviceimport", vec![ServiceImport]),
         ] {
             let config = Config::default()

@@ -6,6 +6,7 @@
 //! | `clusterlifecycle` | heartbeats → condition and taints; a deleted ManagedCluster leaves the fleet ([`lifecycle`]) |
 //! | `deployer` | Subscription → Base → Description, status back, protection of templates ([`deployer`]) |
 //! | | Description → child, where the parent applies ([`push`]) |
+//! | `clusterdiscovery` | clusters of Cluster API → the agent in them ([`discovery`]) |
 //! | `serviceimport` | ServiceImport → Service with the endpoints of all clusters that export it ([`services`]) |
 //!
 //! Decisions are pure functions, in `distribution` or in the `plan` modules here; the shells watch, plan and carry
@@ -14,6 +15,7 @@
 mod carry;
 mod config;
 pub mod deployer;
+pub mod discovery;
 pub mod fuzz;
 mod index;
 pub mod lifecycle;
@@ -34,31 +36,51 @@ pub use distribution::replicas::OwnKind;
 
 use crate::shared::Shared;
 
+/// Where the controllers work.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// The parent.
+    pub parent: Client,
+    /// The management cluster of Cluster API; none, and its clusters are not looked for.
+    pub cluster_api: Option<Client>,
+}
+
+impl From<Client> for Clients {
+    fn from(parent: Client) -> Self {
+        Self {
+            parent,
+            cluster_api: None,
+        }
+    }
+}
+
 /// Runs the controllers that the configuration names until `shutdown`.
 ///
 /// # Errors
 /// None at present: what fails is tried again.
 pub async fn run(
     config: Config,
-    client: Client,
+    clients: impl Into<Clients>,
     env: Env,
     shutdown: CancellationToken,
 ) -> Result<(), kubeio::Error> {
-    let (config, client, env) = (&config, &client, &env);
+    let clients = clients.into();
+    let (config, clients, env) = (&config, &clients, &env);
     Elector::lead(
         config.election.clone(),
-        client,
+        &clients.parent,
         env,
         &shutdown,
         |stop| async move {
-            work(config, client, env, &stop).await;
+            work(config, clients, env, &stop).await;
         },
     )
     .await;
     Ok(())
 }
 
-async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationToken) {
+async fn work(config: &Config, clients: &Clients, env: &Env, stop: &CancellationToken) {
+    let client = &clients.parent;
     let recorder = Recorder::start(client.clone(), env.clone(), names::CONTROLLERS);
     let shared = Shared::start(client.clone(), env.clone(), recorder, config);
     let shared = Arc::new(shared);
@@ -93,5 +115,12 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
             services::take_back(&shared, stop).await;
         }
     };
-    tokio::join!(approver, life_cycle, deployer, imports);
+    let discovery = async {
+        if let Some(client) = &clients.cluster_api
+            && on(Controller::ClusterDiscovery)
+        {
+            discovery::run(client, env, stop).await;
+        }
+    };
+    tokio::join!(approver, life_cycle, deployer, imports, discovery);
 }

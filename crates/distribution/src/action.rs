@@ -200,7 +200,7 @@ pub(crate) fn correction(have: &Value, wanted: &Value, spec: &Value) -> Option<V
 }
 
 /// A merge patch's content that leaves exactly `new` of the fields of `old`.
-fn replacing(old: &Value, new: &Value) -> Value {
+pub fn replacing(old: &Value, new: &Value) -> Value {
     let mut patch = new.clone();
     if let (Value::Object(old), Value::Object(patch)) = (old, &mut patch) {
         for key in old.keys() {

@@ -30,5 +30,5 @@ pub mod sync;
 #[cfg(test)]
 mod world;
 
-pub use action::{Action, EventKind, Next, Plan, Target};
+pub use action::{Action, EventKind, Next, Plan, Target, replacing};
 pub use feed::{Feed, FeedIndex};

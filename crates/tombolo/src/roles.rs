@@ -21,10 +21,14 @@ use crate::run::Failure;
 async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
     match &cluster.kubeconfig {
         None => Client::in_cluster().context("no --kubeconfig, and this is no pod with a service account"),
-        Some(path) => Client::from_kubeconfig_file(path)
-            .await
-            .with_context(|| path.display().to_string()),
+        Some(path) => from_kubeconfig(path).await,
     }
+}
+
+async fn from_kubeconfig(path: &Path) -> anyhow::Result<Client> {
+    Client::from_kubeconfig_file(path)
+        .await
+        .with_context(|| path.display().to_string())
 }
 
 /// Who this replica is, as client-go says it: host and a random part.
@@ -151,6 +155,10 @@ pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationTok
     let env = Env::system();
     let config = controllers_config(&args, &env).map_err(Failure::usage)?;
     let client = client(&args.role.cluster).await?;
+    let cluster_api = match &args.cluster_api_kubeconfig {
+        Some(path) => Some(from_kubeconfig(path).await?),
+        None => None,
+    };
     let counted = config.metrics.clone();
     let status = Status {
         name: names::CONTROLLERS,
@@ -158,7 +166,11 @@ pub(crate) async fn controllers(args: ControllersArgs, shutdown: CancellationTok
         client: client.clone(),
         metrics: Box::new(move || counted.render()),
     };
-    let work = ::controllers::run(config, client, env, shutdown.clone());
+    let clients = ::controllers::Clients {
+        parent: client,
+        cluster_api,
+    };
+    let work = ::controllers::run(config, clients, env, shutdown.clone());
     Ok(status.beside(&args.status, work, shutdown).await?)
 }
 

@@ -1,11 +1,13 @@
 //! The objects that prepare a cluster: [`parent()`] for the one that holds the fleet's objects, [`child()`] for one
-//! that joins. They hold no wildcard and bind nobody to cluster-admin.
+//! that joins, with its [`agent()`]. They hold no wildcard and bind nobody to cluster-admin.
 
+mod agent;
 mod child;
 mod parent;
 
 use serde_json::{Value, json};
 
+pub use agent::{AgentOptions, BOOTSTRAP_SECRET, agent, bootstrap_secret};
 pub use child::{ChildOptions, Kinds, child};
 pub use parent::{ParentOptions, parent, roles};
 

@@ -94,7 +94,8 @@ pub fn role_binding(cluster_id: &str, namespace: &str, account: &Value) -> Value
 /// froze the object by taking the annotation off.
 pub fn correction(have: &Value, wanted: &Value, field: &str) -> Option<Value> {
     let ours = meta::annotation(have, annotations::AUTO_UPDATE) == Some("true");
-    (ours && have[field] != wanted[field]).then(|| json!({field: wanted[field]}))
+    (ours && have[field] != wanted[field])
+        .then(|| json!({field: distribution::replacing(&have[field], &wanted[field])}))
 }
 
 #[cfg(test)]

@@ -129,6 +129,10 @@ pub(crate) struct ControllersArgs {
     /// and to the pod template, such as Rollout.argoproj.io=/spec/replicas:/spec/template. May be given several times.
     #[arg(long, value_name = "KIND")]
     pub(crate) replica_path: Vec<controllers::OwnKind>,
+    /// A kubeconfig of a management cluster of Cluster API: its clusters join by themselves, as the Secret
+    /// clusternet-cluster-api in its namespace capi-system says (docs/cluster-api.md).
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_CLUSTER_API_KUBECONFIG")]
+    pub(crate) cluster_api_kubeconfig: Option<PathBuf>,
     /// What is switched on or off, NAME=true|false separated by commas: ClusterInit (new clusters wait for their init
     /// workload), FeedInUseProtection (a template in use cannot be deleted), FeedInventory, MultiClusterService
     /// (ServiceImports get what clusters export).
