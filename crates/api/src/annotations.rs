@@ -27,3 +27,13 @@ pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 /// On a dividing Subscription, Tombolo's own: how many replicas of each divided feed are to be ready at any time while
 /// they move between clusters, a number (`3`) or a share of those wanted (`80%`).
 pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";
+/// On a Subscription, Tombolo's own: for how long edits of it and of what it distributes have to be still before they
+/// take effect where it is already (`2s`; `0` for not at all).
+pub const SETTLE: &str = "apps.tombolo.io/settle";
+/// On Subscriptions, templates, Localizations and Globalizations, Tombolo's own: `NAME/COUNT`. What carries it takes
+/// effect once so many carry the same.
+pub const CHANGE_SET: &str = "apps.tombolo.io/change-set";
+/// On a Subscription, by the controllers: the change sets that concern it and were complete, separated by commas.
+pub const CHANGE_SETS_TAKEN: &str = "apps.tombolo.io/change-sets-taken";
+/// On a Subscription, by the controllers: the incomplete change sets for which it is kept as it is, separated by commas.
+pub const FROZEN_BY: &str = "apps.tombolo.io/frozen-by";

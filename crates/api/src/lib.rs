@@ -6,6 +6,7 @@
 
 pub mod annotations;
 pub mod apps;
+pub mod change_set;
 pub mod clusters;
 mod crd;
 pub mod descriptions;
@@ -22,7 +23,9 @@ mod object;
 pub mod proxies;
 pub mod reasons;
 pub mod secret;
+pub mod settle;
 pub mod shadow_url;
+pub mod spec_hash;
 
 pub use object::{Condition, ConditionStatus};
 

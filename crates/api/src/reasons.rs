@@ -49,6 +49,8 @@ pub const SCHEDULED: &str = "Scheduled";
 pub const SUCCESSFULLY_DEPLOYED: &str = "SuccessfullyDeployed";
 /// Event (normal): replicas stay where they are until enough are ready elsewhere. One of ours.
 pub const MOVE_HELD: &str = "MoveHeld";
+/// Event (normal): a change set lacks objects, so what it concerns stays as it is. One of ours.
+pub const CHANGE_SET_INCOMPLETE: &str = "ChangeSetIncomplete";
 /// Event (normal).
 pub const SUCCESSFULLY_PRUNING_FEED: &str = "SuccessfullyPruningFeed";
 /// Event (normal).
@@ -92,8 +94,12 @@ pub const FEED_INVENTORY_NOT_SYNCED: &str = "FeedInventoryNotSynced";
 pub const HELM_CHART_NOT_FOUND: &str = "HelmChartNotFound";
 /// Event (warning).
 pub const HELM_RELEASE_FAILURE: &str = "HelmReleaseFailure";
+/// Event (warning): the annotation of a change set makes no sense. One of ours.
+pub const INVALID_CHANGE_SET: &str = "InvalidChangeSet";
 /// Event (warning).
 pub const INVALID_OVERRIDE_POLICY: &str = "InvalidOverridePolicy";
+/// Event (warning): the annotation that says how long edits are waited for makes no sense. One of ours.
+pub const INVALID_SETTLE: &str = "InvalidSettle";
 /// Event (warning).
 pub const MANAGED_CLUSTER_NOT_FOUND: &str = "ManagedClusterNotFound";
 /// Event (warning).

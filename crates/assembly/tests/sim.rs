@@ -1,6 +1,6 @@
 //! The small simulation: some seeds that must go well, and the promise that a seed is a run.
 
-use assembly::sim::{SimConfig, SimReport, run};
+use assembly::sim::{SimConfig, SimReport, run, run_together};
 
 fn well(config: SimConfig) -> SimReport {
     run(&config).unwrap_or_else(|failure| panic!("{failure}"))
@@ -30,4 +30,10 @@ fn another_seed_gives_another_trace() {
         well(SimConfig::new(3)).trace_hash,
         well(SimConfig::new(4)).trace_hash
     );
+}
+
+/// Case D12: replicas and weights 10 ms apart, in either order, restart nothing; a feed that is taken out at once stays out.
+#[test]
+fn edits_that_are_made_together_take_effect_together() {
+    run_together(5).unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -1,4 +1,4 @@
-//! The traits through which the system asks for wall time, randomness and disk, and back-off.
+//! The traits through which the system asks for wall time, randomness and disk; back-off, and waiting for edits to settle.
 //!
 //! Nothing outside this crate asks the operating system for the time or for randomness: code takes an
 //! [`Env`] (or a value from it) as an argument, so that a simulation can hand in its own. Monotonic time is
@@ -8,6 +8,7 @@ pub mod backoff;
 pub mod disk;
 mod env;
 mod random;
+pub mod settle;
 
 pub use backoff::Backoff;
 pub use env::{Clock, Env, OsRandom, Random, SystemClock};

@@ -1,8 +1,10 @@
 //! Which controllers run, and how.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use api::gates::{self, GateError};
+use api::settle;
 use distribution::protection::InUse;
 use distribution::replicas::OwnKinds;
 use kubeio::ElectorConfig;
@@ -75,6 +77,9 @@ pub struct Config {
     /// Whether ServiceImports are served (the gate `MultiClusterService`). Default false: what was derived of them is
     /// taken back.
     pub multi_cluster_service: bool,
+    /// For how long edits are waited for where Descriptions are already, unless a Subscription says something else.
+    /// Default 250 ms.
+    pub settle: Duration,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted of applying into children; whoever keeps a clone can show it.
@@ -91,6 +96,7 @@ impl Default for Config {
             in_use: InUse::Protect,
             cluster_init: false,
             multi_cluster_service: false,
+            settle: settle::DEFAULT,
             election: None,
             metrics: ::deployer::Metrics::default(),
         }

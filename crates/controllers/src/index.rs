@@ -17,6 +17,8 @@ pub(crate) enum Tie {
     Feed(String, String, String),
     /// A Service of the clusters: namespace, name.
     Service(String, String),
+    /// Those that take effect together, by what their annotation says.
+    ChangeSet(String),
 }
 
 /// The objects of a cache by their ties. It catches up with the cache each time it is asked, so that it never lags

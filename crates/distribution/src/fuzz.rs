@@ -51,6 +51,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
                 held.first().map(ToString::to_string)
             },
             is_taken: &|_, _| false,
+            standing: &crate::change_set::Standing::default(),
         }),
         base::plan(&base::View {
             base: &a_base,

@@ -9,6 +9,7 @@
 
 pub mod action;
 pub mod base;
+pub mod change_set;
 pub mod description;
 pub mod division;
 pub mod feed;
@@ -23,6 +24,7 @@ pub mod protection;
 pub mod release;
 pub mod replicas;
 pub mod services;
+pub mod settled;
 pub mod status;
 pub mod subscription;
 pub mod sync;

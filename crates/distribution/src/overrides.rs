@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use api::annotations::CHANGE_SET;
 use api::clusters;
 use machinery::meta;
 use machinery::patch::{self, PatchError};
@@ -140,6 +141,13 @@ fn strip(document: &mut Value) {
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
         metadata.remove("uid");
+        // With whom it takes effect is nothing to the clusters: to say it anew changes nothing there.
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+            && annotations.remove(CHANGE_SET).is_some()
+            && annotations.is_empty()
+        {
+            metadata.remove("annotations");
+        }
     }
     if let Some(object) = document.as_object_mut() {
         object.remove("status");

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{annotations, apps, finalizers, labels, reasons};
+use api::{annotations, apps, finalizers, labels, reasons, settle};
 use machinery::meta;
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
+use crate::change_set::Standing;
 use crate::feed::{self, Feed};
 use crate::floor::Floor;
 use crate::labels as names;
@@ -32,6 +33,8 @@ pub struct View<'a> {
     pub stays: &'a dyn Fn(&Value) -> Option<String>,
     /// Whether a Base of this namespace and name exists.
     pub is_taken: &'a dyn Fn(&str, &str) -> bool,
+    /// How it stands to the change sets that concern it.
+    pub standing: &'a Standing,
 }
 
 /// What to do about a Subscription.
@@ -50,13 +53,21 @@ pub fn plan(view: &View<'_>) -> Plan {
         let patch = json!({"metadata": {"labels": {meta::uid(subscription): meta::kind(subscription)}}});
         plan.push(Action::patch(&apps::SUBSCRIPTIONS, subscription, patch));
     }
+    view.standing.plan(subscription, &mut plan);
+    if let Some(fault) = settle::fault(subscription) {
+        plan.push(Action::warning(subscription, reasons::INVALID_SETTLE, fault));
+    }
     // Without any word from a scheduler there is nothing to do, and nothing to undo.
     let Some(bound) = bound_namespaces(subscription) else {
         return plan;
     };
     let written = plan.actions.len();
-    for namespace in &bound {
-        plan_base(view, namespace, &mut plan);
+    if let Some(incomplete) = view.standing.incomplete.first() {
+        plan.next = Next::Blocked(incomplete.to_string());
+    } else {
+        for namespace in &bound {
+            plan_base(view, namespace, &mut plan);
+        }
     }
     for base in view
         .bases
@@ -81,7 +92,9 @@ pub fn plan(view: &View<'_>) -> Plan {
             fault.to_string(),
         ));
     }
-    drop_references(view, &mut plan);
+    if !view.standing.is_frozen() {
+        drop_references(view, &mut plan);
+    }
     // Bases tell it too, but who looks at those?
     for feed in Feed::all_of(subscription) {
         if let Some(trouble) = feed::trouble(&feed, (view.template)(&feed).as_deref()) {

@@ -72,6 +72,7 @@ fn pass(world: &World) -> Plan {
             Some(held.to_owned())
         },
         is_taken: &|namespace, name| world.get(&apps::BASES, namespace, name).is_some(),
+        standing: &Standing::default(),
     })
 }
 

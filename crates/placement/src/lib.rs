@@ -14,7 +14,6 @@ pub mod divide;
 pub mod dynamic;
 pub mod explain;
 pub mod fuzz;
-pub mod hash;
 pub mod model;
 pub mod plan;
 pub mod predict;
@@ -31,5 +30,5 @@ pub use decision::{Decision, Failure, FitError, Placement, Snapshot, Tolerance, 
 pub use model::{
     Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription, Wanted,
 };
-pub use plan::place;
+pub use plan::{keep, place};
 pub use predict::{Prediction, Predictor};

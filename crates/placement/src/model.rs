@@ -9,7 +9,6 @@ use api::feed::Feed;
 use machinery::selector::LabelSelector;
 use serde_json::Value;
 
-use crate::hash;
 use crate::predict::Predictor;
 use crate::taints::{Taint, Toleration};
 
@@ -261,7 +260,7 @@ impl Subscription {
                 .map(Toleration::from_value)
                 .collect(),
             feeds: array(&spec["feeds"]).iter().map(Feed::from_value).collect(),
-            spec_hash: hash::spec_hash(spec),
+            spec_hash: api::spec_hash::of(spec),
             deleting: !metadata["deletionTimestamp"].is_null(),
             bound: bound(&object["status"]),
         })

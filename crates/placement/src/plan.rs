@@ -124,7 +124,7 @@ fn unfit(snapshot: &Snapshot<'_>, verdicts: &BTreeMap<ClusterKey, Verdict>) -> D
     };
     Decision::Unfit {
         error,
-        kept: kept(snapshot),
+        kept: keep(snapshot),
     }
 }
 
@@ -219,8 +219,9 @@ fn candidates(
     Ok(candidates)
 }
 
-/// What stays of the present binding; `None` if all of it does.
-fn kept(snapshot: &Snapshot<'_>) -> Option<Binding> {
+/// What stays of the present binding where nothing is decided anew: all but the clusters that are gone or going. `None` if
+/// all of it does.
+pub fn keep(snapshot: &Snapshot<'_>) -> Option<Binding> {
     let bound = &snapshot.subscription.bound;
     let stays = |key: &ClusterKey| {
         snapshot

@@ -1,6 +1,9 @@
 //! How a scheduler works.
 
+use std::time::Duration;
+
 use api::gates::{self, GateError};
+use api::settle;
 use kubeio::ElectorConfig;
 use placement::Tolerance;
 
@@ -17,6 +20,8 @@ pub struct Config {
     /// The gate `FeasibleClustersToleration`: whether `percentageOfClustersToTolerate` of the clusters may fail to say
     /// what room they have. Default on.
     pub feasible_clusters_toleration: bool,
+    /// For how long edits of a Subscription that is placed are waited for, unless it says something else. Default 250 ms.
+    pub settle: Duration,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted.
@@ -29,6 +34,7 @@ impl Default for Config {
             placement: placement::Config::default(),
             fail_over: FailOver::On,
             feasible_clusters_toleration: true,
+            settle: settle::DEFAULT,
             election: None,
             metrics: Metrics::default(),
         }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{apps, clusters, names, reasons};
+use api::{apps, change_set, clusters, names, reasons, settle};
 use clock::Env;
+use clock::settle::{Settling, Window};
 use kubeio::{
     Cache, CacheOptions, Change, Changes, Client, Elector, Error, EventType, ObjectKey, Patch, Recorder,
 };
 use machinery::meta;
 use placement::queue::{Item, Queue};
 use placement::{
-    Binding, Cluster, ClusterKey, Decision, Inventory, Prediction, Snapshot, Subscription, place,
+    Binding, Cluster, ClusterKey, Decision, Inventory, Prediction, Snapshot, Subscription, keep, place,
     status_patch,
 };
 use runtime::{CancellationToken, Chain};
@@ -63,6 +64,8 @@ struct Scheduler<'a> {
     recorder: Recorder,
     started: Instant,
     queue: Queue<ObjectKey>,
+    /// Placed Subscriptions that are being edited.
+    settling: Settling<ObjectKey>,
     /// How many decisions were made: where sampling starts.
     decisions: usize,
     subscriptions: Watched,
@@ -125,6 +128,7 @@ impl<'a> Scheduler<'a> {
             recorder: Recorder::start(client.clone(), env.clone(), names::SCHEDULER),
             started: Instant::now(),
             queue: Queue::default(),
+            settling: Settling::default(),
             decisions: 0,
             subscriptions: Watched::start(client, apps::SUBSCRIPTIONS, without_managed_fields),
             clusters: Watched::start(client, clusters::MANAGED_CLUSTERS, cluster_view),
@@ -147,6 +151,11 @@ impl<'a> Scheduler<'a> {
                 self.resume(asked).await;
             }
             let now = self.now();
+            while let Some(key) = self.settling.pop(now) {
+                if let Some(subscription) = self.parsed.get(&key) {
+                    self.queue.add(key, subscription.priority, now);
+                }
+            }
             if let Some(item) = self.queue.pop(now) {
                 self.begin(item).await;
             } else if let Some(asked) = self.wait().await {
@@ -162,7 +171,8 @@ impl<'a> Scheduler<'a> {
 
     /// Waits for a change, for a prediction to end, or for the next item to be due.
     async fn wait(&mut self) -> Option<Asked> {
-        let due = self.queue.next_due().map(|due| self.started + due);
+        let due = [self.queue.next_due(), self.settling.next_due()];
+        let due = due.into_iter().flatten().min().map(|due| self.started + due);
         let timer = async {
             match due {
                 Some(due) => tokio::time::sleep_until(due).await,
@@ -199,7 +209,8 @@ impl<'a> Scheduler<'a> {
             self.forget(&key);
             return;
         };
-        let spec_changed = old.is_none_or(|old| old["spec"] != new["spec"]);
+        let thaws = |old: &Value| change_set::is_frozen(old) && !change_set::is_frozen(&new);
+        let spec_changed = old.is_none_or(|old| old["spec"] != new["spec"] || thaws(&old));
         match Subscription::from_value(&new) {
             Ok(subscription)
                 if self
@@ -208,10 +219,9 @@ impl<'a> Scheduler<'a> {
                     .profile(&subscription.scheduler_name)
                     .is_some() =>
             {
-                let priority = subscription.priority;
                 self.parsed.insert(key.clone(), subscription);
                 if spec_changed {
-                    self.queue.add(key, priority, self.now());
+                    self.edited(key, &new);
                 }
             }
             Ok(_) => {
@@ -232,8 +242,29 @@ impl<'a> Scheduler<'a> {
         }
     }
 
+    /// A Subscription, or how many replicas it wants, was edited: who edits one thing may be about to edit another. What
+    /// has no place yet gets one at once.
+    fn edited(&mut self, key: ObjectKey, object: &Value) {
+        let Some(subscription) = self.parsed.get(&key) else {
+            return;
+        };
+        let now = self.now();
+        if subscription.bound.clusters.is_empty() {
+            self.queue.add(key, subscription.priority, now);
+        } else {
+            let window = Window::of(settle::of(object, self.config.settle));
+            self.settling.edited(key, window, now);
+        }
+    }
+
+    /// Whether a Subscription will be decided anyway, once its edits are still.
+    fn is_settling(&self, key: &ObjectKey) -> bool {
+        self.settling.left(key, self.now()).is_some()
+    }
+
     fn forget(&mut self, key: &ObjectKey) {
         self.queue.delete(key);
+        self.settling.forget(key);
         self.parsed.remove(key);
         self.asking.stop(key);
     }
@@ -258,9 +289,12 @@ impl<'a> Scheduler<'a> {
     }
 
     fn inventory_changed(&mut self, change: &Change) {
-        if let (Some(_), Some(subscription)) = (&change.new, self.parsed.get(&change.key)) {
-            self.queue
-                .add(change.key.clone(), subscription.priority, self.now());
+        let Some(new) = &change.new else {
+            return;
+        };
+        let is_same = change.old.as_ref().is_some_and(|old| old["spec"] == new["spec"]);
+        if !is_same && let Some(object) = self.subscriptions.cache.get_key(&change.key) {
+            self.edited(change.key.clone(), &object);
         }
     }
 
@@ -272,6 +306,9 @@ impl<'a> Scheduler<'a> {
     /// Decides what was due.
     async fn begin(&mut self, item: Item<ObjectKey>) {
         self.asking.stop(&item.key);
+        if self.is_settling(&item.key) {
+            return;
+        }
         let inventory = self.inventory_of(&item.key);
         self.decisions = self.decisions.wrapping_add(1);
         let cycle = Cycle {
@@ -292,6 +329,9 @@ impl<'a> Scheduler<'a> {
         self.config
             .metrics
             .phase(Phase::Predict, self.now() - cycle.began);
+        if self.is_settling(&cycle.item.key) {
+            return;
+        }
         let current = self.inventory_of(&cycle.item.key);
         if current.as_ref() == Some(&inventory) {
             self.decide(cycle, current, answers).await;
@@ -316,15 +356,22 @@ impl<'a> Scheduler<'a> {
         let Some(profile) = self.config.placement.profile(&subscription.scheduler_name) else {
             return;
         };
-        let decision = place(&Snapshot {
+        let snapshot = Snapshot {
             inventory: inventory.as_ref(),
             percentage_to_score: self.config.placement.percentage_to_score,
             start: cycle.start,
             predictions: &answers,
             tolerance: self.config.tolerance(),
             ..Snapshot::of(subscription, &self.known, profile)
-        })
-        .decision;
+        };
+        if change_set::is_frozen(&object) {
+            // Who leaves the fleet does not wait for what is edited.
+            if let Some(kept) = keep(&snapshot) {
+                self.bind(&cycle, &object, &kept, Ended::Scheduled).await;
+            }
+            return;
+        }
+        let decision = place(&snapshot).decision;
         tracing::debug!(
             namespace = %cycle.item.key.namespace, name = %cycle.item.key.name, ?decision, "decided"
         );

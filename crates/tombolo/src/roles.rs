@@ -147,6 +147,7 @@ fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::schedul
     Ok(::scheduler::Config {
         placement: placement_config(args.config.as_deref())?,
         election: election(&args.role, names::SCHEDULER, env),
+        settle: args.settle,
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     })
 }
@@ -183,6 +184,7 @@ fn controllers_config(args: &ControllersArgs, env: &Env) -> anyhow::Result<::con
     config.workers = usize::from(args.threadiness);
     config.own_kinds = args.replica_path.iter().cloned().collect();
     config.election = election(&args.role, names::CONTROLLERS, env);
+    config.settle = args.settle;
     Ok(config)
 }
 

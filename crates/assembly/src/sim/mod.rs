@@ -5,7 +5,8 @@
 //! in earnest; only time, randomness, disks and what lies between the clusters are simulated. An application is sent
 //! out, changed and taken back while tunnels are cut, members cut off, stores crash and roles die between two writes;
 //! in the end everything must have come right, nothing that was acknowledged may be lost, and nobody may write
-//! without need. The entry points are [`run`] and [`run_fresh`].
+//! without need. [`run_together`] tells another story: of edits that are meant together. The entry points are [`run`],
+//! [`run_together`] and [`run_fresh`].
 
 mod cluster;
 mod door;
@@ -14,6 +15,7 @@ mod fleet;
 mod link;
 mod recorded;
 mod scenario;
+mod together;
 mod trace;
 
 use std::fmt;
@@ -137,13 +139,30 @@ fn is_sign_of_life(line: &str) -> bool {
 /// # Errors
 /// What was violated, and how it came to that.
 pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
+    run_story(config, |config, trace| Box::pin(scenario::live(config, trace)))
+}
+
+/// Runs another story for one seed: replicas and weights, and then feeds, are edited shortly after each other, again and
+/// again. Must not be called on a runtime: it brings its own.
+///
+/// # Errors
+/// What was violated, and how it came to that.
+pub fn run_together(seed: u64) -> Result<SimReport, Box<SimFailure>> {
+    let config = SimConfig { seed, faults: 0 };
+    run_story(&config, |config, trace| Box::pin(together::live(config, trace)))
+}
+
+/// What happens in a run.
+type Story = for<'a> fn(&'a SimConfig, &'a Trace) -> futures::future::LocalBoxFuture<'a, Result<(), String>>;
+
+fn run_story(config: &SimConfig, story: Story) -> Result<SimReport, Box<SimFailure>> {
     let trace = Trace::default();
     let subscriber = tracing_subscriber::registry()
         .with(LevelFilter::WARN)
         .with(Listener(trace.clone()));
     let outcome = tracing::subscriber::with_default(subscriber, || {
         // A panic in any task ends the run here.
-        std::panic::catch_unwind(AssertUnwindSafe(|| live(config, &trace)))
+        std::panic::catch_unwind(AssertUnwindSafe(|| live(config, &trace, story)))
     });
     let outcome = match outcome {
         Ok(Ok(virtual_seconds)) => trace.violated().map_or(Ok(virtual_seconds), Err),
@@ -173,7 +192,7 @@ pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
     }
 }
 
-fn live(config: &SimConfig, trace: &Trace) -> Result<f64, String> {
+fn live(config: &SimConfig, trace: &Trace, story: Story) -> Result<f64, String> {
     let mut seed = clock::SplitMix::named(config.seed, "tokio");
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -184,7 +203,7 @@ fn live(config: &SimConfig, trace: &Trace) -> Result<f64, String> {
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
         trace.begin();
-        scenario::live(config, trace).await?;
+        story(config, trace).await?;
         Ok(trace.elapsed_ms() as f64 / 1_000.0)
     })
 }

@@ -36,8 +36,8 @@ const AWAY: Duration = Duration::from_secs(45);
 const FEW_EVENTS: usize = 6;
 
 /// The sample application: the same shape as `examples/nginx`.
-const NAMESPACE: &str = "web";
-const NAME: &str = "nginx";
+pub(super) const NAMESPACE: &str = "web";
+pub(super) const NAME: &str = "nginx";
 
 /// Lives one run.
 ///
@@ -47,15 +47,13 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
     let fleet = Fleet::start(config.seed, trace)
         .await
         .map_err(|error| told("the fleet does not start", &error))?;
-    let fleet = Arc::new(fleet);
     let mut roles = JoinSet::new();
     fleet.run_roles(config.seed, &mut roles);
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let counter = tokio::spawn(count(fleet.parent.administrator(), stop.clone()));
+    let run = Run::of(fleet, trace);
+    let counter = tokio::spawn(count(run.admin.clone(), stop.clone()));
     let mut random = SplitMix::named(config.seed, "scenario");
-    let admin = fleet.parent.administrator();
-    let run = Run { fleet, trace, admin };
 
     let shape = if random.coin() {
         Shape::Replicated
@@ -148,15 +146,17 @@ fn told(what: &str, error: &BoxError) -> String {
     format!("{what}: {}", runtime::Chain(&**error))
 }
 
-struct Run<'a> {
-    fleet: Arc<Fleet>,
-    trace: &'a Trace,
-    admin: Client,
+/// A fleet in a run.
+pub(super) struct Run<'a> {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) trace: &'a Trace,
+    /// A client of the parent.
+    pub(super) admin: Client,
 }
 
 /// How replicas come to clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     /// Each cluster gets all.
     Replicated,
     /// Each cluster gets its share.
@@ -173,7 +173,19 @@ impl Shape {
     }
 }
 
-type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
+pub(super) type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
+
+impl<'a> Run<'a> {
+    /// A run of this fleet.
+    pub(super) fn of(fleet: Fleet, trace: &'a Trace) -> Self {
+        let admin = fleet.parent.administrator();
+        Self {
+            fleet: Arc::new(fleet),
+            trace,
+            admin,
+        }
+    }
+}
 
 impl Run<'_> {
     /// Chooses what goes wrong from now on, and lets it.
@@ -219,7 +231,11 @@ impl Run<'_> {
     }
 
     /// Waits until nothing is missing.
-    async fn until(&self, what: &str, look: impl for<'b> Fn(&'b Self) -> Look<'b>) -> Result<(), String> {
+    pub(super) async fn until(
+        &self,
+        what: &str,
+        look: impl for<'b> Fn(&'b Self) -> Look<'b>,
+    ) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + CONVERGENCE;
         let mut settled = false;
         loop {
@@ -255,7 +271,7 @@ impl Run<'_> {
     }
 
     /// Nothing is written when nothing happens, but for signs of life.
-    async fn quiet(&self) -> Result<(), String> {
+    pub(super) async fn quiet(&self) -> Result<(), String> {
         let from = self.trace.len();
         tokio::time::sleep(QUIET).await;
         self.check()?;
@@ -373,7 +389,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
@@ -676,7 +692,7 @@ fn resource(object: &Value) -> ApiResource {
     }
 }
 
-fn templates(replicas: i64) -> [Value; 3] {
+pub(super) fn templates(replicas: i64) -> [Value; 3] {
     let app = json!({"app": NAME});
     [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -701,7 +717,7 @@ fn templates(replicas: i64) -> [Value; 3] {
     ]
 }
 
-fn subscription(shape: Shape) -> Value {
+pub(super) fn subscription(shape: Shape) -> Value {
     let feeds: Vec<Value> = templates(0)
         .iter()
         .map(|object| {
@@ -731,7 +747,7 @@ fn subscription(shape: Shape) -> Value {
 }
 
 /// The kind of an object once more, where writing it makes a template.
-fn shadow(object: &Value) -> ApiResource {
+pub(super) fn shadow(object: &Value) -> ApiResource {
     let ApiResource {
         plural,
         kind,

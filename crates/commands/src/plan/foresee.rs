@@ -7,7 +7,9 @@ use std::sync::Arc;
 use api::{apps, clusters, labels};
 use distribution::overrides::Overrides;
 use distribution::replicas::{OwnKind, OwnKinds};
-use distribution::{Action, Feed, FeedIndex, Next, Target, base, division, inventory, subscription};
+use distribution::{
+    Action, Feed, FeedIndex, Next, Target, base, change_set, division, inventory, subscription,
+};
 use machinery::patch::merge_patch;
 use machinery::{ApiResource, Gvk, builtin, meta, resource};
 use placement::{
@@ -341,6 +343,7 @@ fn bases_after(after: &Value, live: &Live, world: &World) -> Vec<Arc<Value>> {
         // What it comes to, however long a move is held.
         stays: &|_| None,
         is_taken: &|_, _| false,
+        standing: &change_set::Standing::default(),
     });
     carried_out(live.bases.clone(), &apps::BASES, plan.actions)
 }

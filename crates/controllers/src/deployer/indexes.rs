@@ -25,6 +25,8 @@ pub(crate) struct Indexes {
     pub(crate) localizations: Index,
     /// By feed.
     pub(crate) globalizations: Index,
+    /// Of every kind that can be part of a change set, by it.
+    change_sets: [Index; 5],
     templates: FeedIndex,
     manifests: Changes,
     charts: Changes,
@@ -39,6 +41,14 @@ impl Indexes {
             releases: Index::new(shared.cache(&apps::HELM_RELEASES), release_ties),
             localizations: Index::new(shared.cache(&apps::LOCALIZATIONS), policy_ties),
             globalizations: Index::new(shared.cache(&apps::GLOBALIZATIONS), policy_ties),
+            change_sets: [
+                &apps::SUBSCRIPTIONS,
+                &apps::MANIFESTS,
+                &apps::HELM_CHARTS,
+                &apps::LOCALIZATIONS,
+                &apps::GLOBALIZATIONS,
+            ]
+            .map(|kind| Index::new(shared.cache(kind), change_set_ties)),
             templates: FeedIndex::default(),
             manifests: shared.cache(&apps::MANIFESTS).subscribe(),
             charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
@@ -58,6 +68,15 @@ impl Indexes {
             }
         }
         &self.templates
+    }
+
+    /// Everything that carries a change set.
+    pub(crate) fn carriers(&mut self, set: &str) -> Vec<Arc<Value>> {
+        let tie = Tie::ChangeSet(set.to_owned());
+        self.change_sets
+            .iter_mut()
+            .flat_map(|index| index.find(&tie))
+            .collect()
     }
 
     /// The templates of some feeds, in their order.
@@ -106,6 +125,13 @@ fn base_ties(object: &Value) -> Vec<Tie> {
 
 fn description_ties(object: &Value) -> Vec<Tie> {
     label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]).collect()
+}
+
+fn change_set_ties(object: &Value) -> Vec<Tie> {
+    let set = api::change_set::of(object);
+    set.map(|set| Tie::ChangeSet(set.to_owned()))
+        .into_iter()
+        .collect()
 }
 
 fn policy_ties(object: &Value) -> Vec<Tie> {

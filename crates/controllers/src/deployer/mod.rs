@@ -5,6 +5,7 @@
 
 mod indexes;
 mod route;
+mod settle;
 mod work;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +20,7 @@ use runtime::CancellationToken;
 
 use crate::config::Config;
 use crate::deployer::indexes::Indexes;
+use crate::deployer::settle::Settle;
 use crate::shared::Shared;
 
 /// One object to look at.
@@ -50,6 +52,7 @@ pub(crate) struct Deployer {
     feed_inventory: bool,
     own_kinds: OwnKinds,
     in_use: InUse,
+    settle: Settle,
 }
 
 impl Deployer {
@@ -71,6 +74,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         feed_inventory: config.feed_inventory,
         own_kinds: config.own_kinds.clone(),
         in_use: config.in_use,
+        settle: Settle::new(config.settle),
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {

@@ -35,12 +35,21 @@ impl Deployer {
     }
 
     fn subscription(&self, change: &Change) {
+        match (&change.old, &change.new) {
+            // One that is placed already when it is seen first may be in the middle of being edited.
+            (None, Some(new)) if new["status"]["bindingClusters"].is_array() => self.settle.edited(new),
+            (Some(old), Some(new)) if old["spec"] != new["spec"] => self.settle.edited(new),
+            (Some(old), None) => self.settle.forget(old),
+            (Some(_) | None, Some(_)) | (None, None) => {}
+        }
+        self.change_sets(change);
         if differs(change, |it| {
             (
                 it["spec"].clone(),
                 is_deleting(it),
                 binding(it),
                 it["metadata"]["finalizers"].clone(),
+                meta::annotation(it, annotations::SETTLE).map(str::to_owned),
             )
         }) {
             self.queue.add(Job::Subscription(change.key.clone()));
@@ -128,6 +137,7 @@ impl Deployer {
 
     fn template(&self, change: &Change, job: fn(ObjectKey) -> Job) {
         self.queue.add(job(change.key.clone()));
+        self.change_sets(change);
         // The labels that say who uses a template make no difference to those who do.
         let of = |it: &Value| {
             let status = (it["status"].clone(), is_deleting(it));
@@ -144,6 +154,7 @@ impl Deployer {
                 .filter_map(|it| Feed::of_template(it))
                 .map(|feed| feed_tie(&feed))
                 .collect();
+            self.edited(&feeds);
             let mut indexes = self.indexes();
             for key in indexes.bases.keys(&feeds) {
                 self.queue.add(Job::Base(key));
@@ -175,6 +186,9 @@ impl Deployer {
         let Some(subscription) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&change.key) else {
             return;
         };
+        if change.old.is_some() {
+            self.settle.edited(&subscription);
+        }
         let uid = Tie::Uid(meta::uid(&subscription).to_owned());
         for key in self.indexes().bases.keys(&[uid]) {
             self.queue.add(Job::Base(key));
@@ -194,6 +208,7 @@ impl Deployer {
         if change.new.is_some() {
             self.queue.add(Job::Policy(change.key.clone()));
         }
+        self.change_sets(change);
         let made_here = distribution::division::is_made_here(change.object());
         if made_here && let Some(owner) = meta::controller(change.object()) {
             self.queue
@@ -207,6 +222,7 @@ impl Deployer {
         let feeds: Vec<Tie> = now
             .map(|it| feed_tie(&Feed::from_value(&it["spec"]["feed"])))
             .collect();
+        self.edited(&feeds);
         for key in self.indexes().bases.keys(&feeds) {
             if change.key.namespace.is_empty() || change.key.namespace == key.namespace {
                 self.queue.add(Job::Base(key));

@@ -16,6 +16,7 @@ use kubeio::{ObjectKey, Outcome};
 use machinery::{ApiResource, meta};
 use serde_json::Value;
 
+use super::settle::Found;
 use super::{Deployer, Job};
 use crate::index::Tie;
 
@@ -54,8 +55,10 @@ impl Deployer {
                 indexes.templates_of(&Feed::all_of(&object)),
             )
         };
+        let standing = self.standing(&object);
         let plan = subscription::plan(&subscription::View {
             subscription: &object,
+            standing: &standing,
             namespaces: &namespaces,
             bases: &bases,
             referenced: &referenced,
@@ -124,6 +127,15 @@ impl Deployer {
             let key = ObjectKey::of(it);
             self.shared.cache(&apps::FEED_INVENTORIES).get_key(&key)
         });
+        if let Some(subscription) = subscription.as_deref().filter(|_| !meta::is_deleting(&object))
+            && let Some(outcome) = self.holds(&Found {
+                subscription,
+                inventory: inventory.as_deref(),
+                template: &|feed| lookup(&templates, feed),
+            })
+        {
+            return outcome;
+        }
         // A Base that nobody subscribed to, such as a hand-made one, is whole.
         let division = match owner {
             Some(_) => division::of(subscription.as_deref(), inventory.as_deref(), &key.namespace),
@@ -232,7 +244,8 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        if !self.feed_inventory {
+        // What is wanted of the scheduler waits with the rest.
+        if !self.feed_inventory || self.standing(&object).is_frozen() {
             return Outcome::Done;
         }
         let templates = self.indexes().templates_of(&Feed::all_of(&object));

@@ -5,6 +5,7 @@
 mod harness;
 mod policies;
 mod services;
+mod together;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

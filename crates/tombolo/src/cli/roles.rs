@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use api::clusters::SyncMode;
 use clap::{Args, ValueEnum};
@@ -100,6 +101,10 @@ pub(crate) struct SchedulerArgs {
     /// Profiles and plugins, in the upstream scheduler's file format.
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// For how long edits of what is distributed already have to be still before they take effect, such as 250ms or 2s;
+    /// 0 for not at all. A Subscription's annotation apps.tombolo.io/settle goes before.
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = api::settle::parse, env = "TOMBOLO_SETTLE")]
+    pub(crate) settle: Duration,
     /// What is switched on or off, NAME=true|false separated by commas: FailOver (a cluster that is not ready wakes its
     /// Subscriptions), FeasibleClustersToleration (some clusters may fail to say what room they have).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
@@ -133,6 +138,10 @@ pub(crate) struct ControllersArgs {
     /// clusternet-cluster-api in its namespace capi-system says (docs/cluster-api.md).
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CLUSTER_API_KUBECONFIG")]
     pub(crate) cluster_api_kubeconfig: Option<PathBuf>,
+    /// For how long edits of what is distributed already have to be still before they take effect, such as 250ms or 2s;
+    /// 0 for not at all. A Subscription's annotation apps.tombolo.io/settle goes before.
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = api::settle::parse, env = "TOMBOLO_SETTLE")]
+    pub(crate) settle: Duration,
     /// What is switched on or off, NAME=true|false separated by commas: ClusterInit (new clusters wait for their init
     /// workload), FeedInUseProtection (a template in use cannot be deleted), FeedInventory, MultiClusterService
     /// (ServiceImports get what clusters export).
