@@ -23,8 +23,9 @@ mod request;
 pub use managed::*;
 pub use request::*;
 
+use crate::annotations::FENCED;
 use crate::crd::{Definition, age, text, wide};
-use crate::labels;
+use crate::{labels, reasons};
 use machinery::meta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,14 @@ pub fn identity_labels(cluster: &Value) -> impl Iterator<Item = (&'static str, &
     ]
     .into_iter()
     .filter(move |(_, value)| !id.is_empty() && !value.is_empty())
+}
+
+/// Whether a person says that a ManagedCluster, which is not ready, runs nothing any more.
+pub fn is_fenced(cluster: &Value) -> bool {
+    let said = [meta::annotation(cluster, FENCED), meta::label(cluster, FENCED)];
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let is_ready = conditions.any(|it| it["type"] == reasons::READY && it["status"] == "True");
+    said.contains(&Some("true")) && !is_ready
 }
 
 /// A label of a ManagedCluster, as selectors are to see it ([`identity_labels`]).
@@ -123,6 +132,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn only_a_cluster_that_is_not_ready_is_fenced() {
+        for (said, ready, expected) in [
+            ("true", "Unknown", true),
+            ("true", "True", false),
+            ("yes", "Unknown", false),
+        ] {
+            for place in ["labels", "annotations"] {
+                let cluster = json!({"metadata": {place: {FENCED: said}},
+                    "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+                assert_eq!(is_fenced(&cluster), expected, "{said} {ready} {place}");
+            }
+        }
+    }
 
     #[test]
     fn a_cluster_cannot_be_selected_as_another() {

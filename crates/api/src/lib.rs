@@ -26,6 +26,8 @@ pub mod secret;
 pub mod settle;
 pub mod shadow_url;
 pub mod spec_hash;
+pub mod stateful;
+pub mod turns;
 
 pub use object::{Condition, ConditionStatus};
 

@@ -47,6 +47,15 @@ pub const HELM_RELEASES_CREATED: &str = "HelmReleasesCreated";
 pub const SCHEDULED: &str = "Scheduled";
 /// Event (normal).
 pub const SUCCESSFULLY_DEPLOYED: &str = "SuccessfullyDeployed";
+/// Condition of a Subscription: whether it has a place.
+pub const SCHEDULED_CONDITION: &str = "Scheduled";
+/// Condition of a Subscription: whether replicas are elsewhere because clusters are not ready. Event (normal, or a warning
+/// where nothing can be moved). One of ours.
+pub const FAIL_OVER: &str = "FailOver";
+/// Reason of [`SCHEDULED_CONDITION`] at `False`: no cluster fits.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
+/// Reason of [`SCHEDULED_CONDITION`] at `False`: nothing can be decided.
+pub const UNDECIDED: &str = "Undecided";
 /// Event (normal): replicas stay where they are until enough are ready elsewhere. One of ours.
 pub const MOVE_HELD: &str = "MoveHeld";
 /// Event (normal): a change set lacks objects, so what it concerns stays as it is. One of ours.

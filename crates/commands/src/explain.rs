@@ -7,6 +7,7 @@ use std::io::Write;
 
 use api::apps::{FEED_INVENTORIES, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
+use jiff::Timestamp;
 use kubeio::ListOptions;
 use placement::explain::{Row, explain as rows};
 use placement::{Cluster, ClusterKey, Config, Decision, Inventory, Snapshot, Strategy, Subscription, place};
@@ -24,6 +25,7 @@ pub async fn explain(
     hub: &Hub,
     name: &str,
     config: &Config,
+    now: Timestamp,
     format: &Format,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
@@ -65,6 +67,7 @@ pub async fn explain(
     let snapshot = Snapshot {
         inventory: inventory.as_ref(),
         percentage_to_score: config.percentage_to_score,
+        now: Some(now),
         ..Snapshot::of(&subscription, &clusters, profile)
     };
     let placement = place(&snapshot);

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::Timestamp;
+
 use crate::bind::Binding;
 use crate::config::{Plugin, Profile};
 use crate::model::{Cluster, ClusterKey, Inventory, Subscription};
+use crate::outage::{FailOver, Report};
 use crate::predict::Prediction;
 use crate::taints::Taint;
 
@@ -28,6 +31,10 @@ pub struct Snapshot<'a> {
     pub predictions: &'a BTreeMap<ClusterKey, Prediction>,
     /// How many clusters may fail to predict.
     pub tolerance: Tolerance,
+    /// Now; without it whatever has not been ready is taken for lost at once.
+    pub now: Option<Timestamp>,
+    /// Whether replicas leave clusters that are not ready.
+    pub fail_over: FailOver,
 }
 
 static NO_PREDICTIONS: BTreeMap<ClusterKey, Prediction> = BTreeMap::new();
@@ -48,6 +55,8 @@ impl<'a> Snapshot<'a> {
             start: 0,
             predictions: &NO_PREDICTIONS,
             tolerance: Tolerance::None,
+            now: None,
+            fail_over: FailOver::On,
         }
     }
 }
@@ -78,6 +87,8 @@ pub struct Placement {
     pub decision: Decision,
     /// What was found about each cluster, in the order of their keys.
     pub verdicts: BTreeMap<ClusterKey, Verdict>,
+    /// How fail-over stands; `None` if nothing is divided.
+    pub fail_over: Option<Report>,
 }
 
 /// What the scheduler is to do.
@@ -188,6 +199,8 @@ pub enum Verdict {
     Unmatched,
     /// There are so many candidates that this one was not looked at.
     Unsampled,
+    /// It was not ready, and replicas do not come back yet.
+    Unsteady,
     /// A filter said no.
     Rejected {
         /// Which one.
@@ -214,6 +227,7 @@ impl Verdict {
         match self {
             Self::Deleting => Some("cluster(s) were being deleted".to_owned()),
             Self::Unmatched => Some("cluster(s) didn't match any subscriber's clusterAffinity".to_owned()),
+            Self::Unsteady => Some("cluster(s) were not ready for long enough".to_owned()),
             Self::Rejected { reason, .. } => Some(reason.clone()),
             Self::Unsampled | Self::Feasible { .. } => None,
         }

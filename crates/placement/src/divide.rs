@@ -21,6 +21,36 @@ pub fn by_weight(desired: u32, weights: &[u64]) -> Vec<u32> {
     shares
 }
 
+/// Splits `desired` by weight where some clusters can have a certain number at most: what they cannot have goes to the
+/// others. `None` if those have no weight.
+pub fn by_weight_up_to(desired: u32, weights: &[u64], caps: &[Option<u32>]) -> Option<Vec<u32>> {
+    let mut fixed: Vec<Option<u32>> = vec![None; weights.len()];
+    loop {
+        let taken: u64 = fixed.iter().flatten().map(|share| u64::from(*share)).sum();
+        let rest = u32::try_from(u64::from(desired).checked_sub(taken)?).ok()?;
+        let open = |(weight, fixed): (&u64, &Option<u32>)| if fixed.is_none() { *weight } else { 0 };
+        let open: Vec<u64> = weights.iter().zip(&fixed).map(open).collect();
+        let mut shares = by_weight(rest, &open);
+        if shares.is_empty() {
+            if rest > 0 {
+                return None;
+            }
+            shares = vec![0; weights.len()];
+        }
+        let mut is_within = true;
+        for ((fixed, share), cap) in fixed.iter_mut().zip(&shares).zip(caps) {
+            if let Some(cap) = cap.filter(|cap| fixed.is_none() && share > cap) {
+                *fixed = Some(cap);
+                is_within = false;
+            }
+        }
+        if is_within {
+            let of = |(fixed, share): (&Option<u32>, &u32)| fixed.unwrap_or(*share);
+            return Some(fixed.iter().zip(&shares).map(of).collect());
+        }
+    }
+}
+
 /// Splits a change in proportion to the room of each cluster, or to what each has if the change takes replicas away.
 ///
 /// Each gets its share rounded towards zero, the rest goes one each to the largest fractions; equal ones keep the given
@@ -75,6 +105,25 @@ mod tests {
         }
         assert_eq!(heaviest_first(&[3, 1, 2]), [0, 2, 1], "S5");
         assert_eq!(heaviest_first(&[1, 2, 3, 4]), [3, 2, 1, 0], "S6");
+    }
+
+    #[test]
+    fn divides_by_weight_where_some_can_have_no_more() {
+        type Row<'a> = (u32, &'a [u64], &'a [Option<u32>], Option<&'a [u32]>);
+        let table: [Row<'_>; 8] = [
+            (10, &[1, 1], &[None, None], Some(&[5, 5])),
+            (10, &[1, 1], &[None, Some(5)], Some(&[5, 5])),
+            (10, &[1, 1], &[None, Some(3)], Some(&[7, 3])),
+            (10, &[1, 1, 1], &[None, Some(0), Some(4)], Some(&[6, 0, 4])),
+            (10, &[1, 1], &[Some(5), Some(5)], Some(&[5, 5])),
+            (10, &[1, 1], &[Some(5), Some(4)], None),
+            (10, &[0, 1], &[None, Some(9)], None),
+            (0, &[1, 1], &[Some(0), Some(0)], Some(&[0, 0])),
+        ];
+        for (desired, weights, caps, expected) in table {
+            let got = by_weight_up_to(desired, weights, caps);
+            assert_eq!(got.as_deref(), expected, "{weights:?} {caps:?}");
+        }
     }
 
     #[test]

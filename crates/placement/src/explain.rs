@@ -65,6 +65,11 @@ fn describe(subscription: &Subscription, cluster: &Cluster, verdict: &Verdict, r
             row.why = "enough other clusters fit".to_owned();
             row.remedy = "raise percentageOfClustersToScore of the scheduler".to_owned();
         }
+        Verdict::Unsteady => {
+            row.verdict = "skipped";
+            row.why = "the cluster is ready again, but not for long enough to get replicas back".to_owned();
+            row.remedy = "wait until it is steady".to_owned();
+        }
         Verdict::Rejected { plugin, reason } => {
             row.verdict = "rejected";
             let words = reason.trim_start_matches("cluster(s) ");

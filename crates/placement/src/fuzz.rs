@@ -47,6 +47,7 @@ pub fn fuzz_place(bytes: &[u8]) {
         inventory: Some(&inventory),
         percentage_to_score: config.percentage_to_score,
         start: bytes.len(),
+        now: jiff::Timestamp::from_second(bytes.len() as i64).ok(),
         ..Snapshot::of(&subscription, &clusters, profile)
     };
     let mut placement = place(&snapshot);

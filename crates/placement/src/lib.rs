@@ -15,6 +15,7 @@ pub mod dynamic;
 pub mod explain;
 pub mod fuzz;
 pub mod model;
+pub mod outage;
 pub mod plan;
 pub mod predict;
 pub mod queue;
@@ -30,5 +31,6 @@ pub use decision::{Decision, Failure, FitError, Placement, Snapshot, Tolerance, 
 pub use model::{
     Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription, Wanted,
 };
+pub use outage::{FailOver, Health, Report};
 pub use plan::{keep, place};
 pub use predict::{Prediction, Predictor};

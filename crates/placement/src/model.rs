@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use api::clusters;
 use api::feed::Feed;
+use api::{clusters, stateful};
 use machinery::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::outage::Health;
 use crate::predict::Predictor;
 use crate::taints::{Taint, Toleration};
 
@@ -70,6 +71,8 @@ pub struct Cluster {
     pub id: String,
     /// Who says how many replicas it has room for.
     pub predictor: Predictor,
+    /// Whether it is ready, and since when.
+    pub health: Health,
 }
 
 impl Cluster {
@@ -88,6 +91,7 @@ impl Cluster {
                 .unwrap_or_default()
                 .to_owned(),
             predictor: Predictor::from_value(object),
+            health: Health::from_value(object),
         })
     }
 }
@@ -145,6 +149,8 @@ pub struct Wanted {
     pub desired: Option<u32>,
     /// What one replica needs, as predictors read it.
     pub requirements: Value,
+    /// Whether its replicas may not run in two clusters at a time.
+    pub stateful: bool,
 }
 
 impl Inventory {
@@ -152,6 +158,7 @@ impl Inventory {
     pub fn from_value(object: &Value) -> Self {
         let feeds = object["spec"]["feeds"].as_array().into_iter().flatten();
         let wanted = |feed: &Value| Wanted {
+            stateful: stateful::is(object, &Feed::from_value(feed)),
             feed: Feed::from_value(feed),
             desired: feed["desiredReplicas"]
                 .as_u64()
@@ -411,6 +418,17 @@ mod tests {
         );
         assert_eq!(subscription.subscribers[0].min_clusters, Some(1));
         assert_eq!(subscription.subscribers[1].min_clusters, None);
+    }
+
+    #[test]
+    fn knows_a_spec_by_the_peers_number() {
+        let spec = json!({
+            "schedulerName": "default", "schedulingStrategy": "Replication",
+            "subscribers": [{"clusterAffinity": {"matchLabels": {"cluster-name": "abc"}}}],
+            "feeds": [{"name": "bar", "namespace": "foo", "apiVersion": "abc.com/v1", "kind": "Demo"}],
+        });
+        let subscription = Subscription::from_value(&json!({"spec": spec})).unwrap();
+        assert_eq!(subscription.spec_hash, 2_608_449_479, "Q14");
     }
 
     #[test]

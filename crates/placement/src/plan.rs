@@ -8,7 +8,8 @@ use crate::config::{Plugin, Point, Profile};
 use crate::decision::{Decision, Failure, FitError, Placement, PluginScore, Snapshot, Verdict, Waiting};
 use crate::divide;
 use crate::dynamic::{self, Assigned};
-use crate::model::{Cluster, ClusterKey, Inventory, Strategy, Subscription, selects};
+use crate::model::{Cluster, ClusterKey, Inventory, Strategy, Subscription, Wanted, selects};
+use crate::outage::{Outages, Strict};
 use crate::predict::Room;
 use crate::sampling;
 use crate::score;
@@ -21,21 +22,57 @@ const EXAMPLES: usize = 3;
 /// Decides where a Subscription goes.
 pub fn place(snapshot: &Snapshot<'_>) -> Placement {
     let mut verdicts = BTreeMap::new();
-    let decision = decide(snapshot, &mut verdicts);
-    Placement { decision, verdicts }
-}
-
-fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>) -> Decision {
-    let subscription = snapshot.subscription;
     let division = match division(snapshot) {
         Ok(division) => division,
-        Err(decision) => return decision,
+        Err(decision) => {
+            return Placement {
+                decision,
+                verdicts,
+                fail_over: None,
+            };
+        }
     };
+    let wanted = division.wanted();
+    let outages = if division.is_whole() {
+        Outages::default()
+    } else {
+        Outages::of(snapshot, |cluster| takes(snapshot, division, cluster))
+    };
+    let mut left = false;
+    let decision = decide(snapshot, division, &outages, &mut verdicts, &mut left);
+    let fail_over = (!division.is_whole()).then(|| outages.report(snapshot, wanted, left));
+    Placement {
+        decision,
+        verdicts,
+        fail_over,
+    }
+}
+
+/// Whether a cluster that is ready could get replicas.
+fn takes(snapshot: &Snapshot<'_>, division: Division<'_>, cluster: &Cluster) -> bool {
+    let subscription = snapshot.subscription;
+    let is_meant = !cluster.deleting && subscription.matches(&cluster.labels);
+    let has_weight = !matches!(division, Division::ByWeight(_)) || weight(subscription, cluster) > 0;
+    let is_open = || {
+        let mut taints = cluster.taints.iter();
+        taints.all(|taint| !taints::keeps_off(taint, &subscription.tolerations))
+    };
+    is_meant && has_weight && is_open()
+}
+
+fn decide(
+    snapshot: &Snapshot<'_>,
+    division: Division<'_>,
+    outages: &Outages<'_>,
+    verdicts: &mut BTreeMap<ClusterKey, Verdict>,
+    left: &mut bool,
+) -> Decision {
+    let subscription = snapshot.subscription;
     if snapshot.clusters.is_empty() && subscription.bound.clusters.is_empty() {
         return Decision::Failed(Failure::NoClusters);
     }
-    let feasible = filter(snapshot, division.is_whole(), verdicts);
-    let Held { held, silent } = Held::of(snapshot, division);
+    let feasible = filter(snapshot, division, outages, verdicts);
+    let Held { held, silent } = Held::of(snapshot, division, outages);
     if feasible.is_empty() && held.clusters().is_empty() {
         return unfit(snapshot, verdicts);
     }
@@ -50,17 +87,24 @@ fn decide(snapshot: &Snapshot<'_>, verdicts: &mut BTreeMap<ClusterKey, Verdict>)
             *chosen = true;
         }
     }
-    let keys = || chosen.iter().map(|cluster| cluster.key.clone()).collect();
+    let keys = || -> Vec<ClusterKey> { chosen.iter().map(|cluster| cluster.key.clone()).collect() };
     let (clusters, replicas, short) = match division {
         Division::Whole => (keys(), BTreeMap::new(), BTreeMap::new()),
-        Division::ByWeight(inventory) => (keys(), divide(subscription, inventory, &chosen), BTreeMap::new()),
+        Division::ByWeight(inventory) => {
+            let Some(replicas) = divide(subscription, inventory, &chosen, outages) else {
+                return unfit(snapshot, verdicts);
+            };
+            (keys(), replicas, BTreeMap::new())
+        }
         Division::ByRoom(inventory) => {
-            let candidates = match candidates(snapshot, inventory, &held, keys()) {
+            let keys = keys().into_iter().filter(|key| outages.can_take(key)).collect();
+            let candidates = match candidates(snapshot, inventory, &held, keys) {
                 Ok(candidates) => candidates,
                 Err(decision) => return decision,
             };
             let mut assigned = dynamic::assign(held, inventory, &candidates);
             dynamic::leave_behind(&mut assigned, &silent);
+            *left = !assigned.short.is_empty();
             let Assigned { shares, short } = assigned;
             let (clusters, replicas) = shares.into_parts();
             (clusters, replicas, short)
@@ -78,7 +122,15 @@ enum Division<'a> {
     ByRoom(&'a Inventory),
 }
 
-impl Division<'_> {
+impl<'a> Division<'a> {
+    /// What is divided.
+    fn wanted(self) -> &'a [Wanted] {
+        match self {
+            Self::Whole => &[],
+            Self::ByWeight(inventory) | Self::ByRoom(inventory) => &inventory.feeds,
+        }
+    }
+
     /// Whether there is nothing to divide: each cluster gets all of it, as under replication.
     fn is_whole(self) -> bool {
         match self {
@@ -139,33 +191,50 @@ struct Held {
 
 impl Held {
     /// Clusters that are gone or going, or that a user closes with `NoExecute`, hold nothing.
-    fn of(snapshot: &Snapshot<'_>, division: Division<'_>) -> Self {
+    fn of(snapshot: &Snapshot<'_>, division: Division<'_>, outages: &Outages<'_>) -> Self {
         let subscription = snapshot.subscription;
         let bound = &subscription.bound;
         if !matches!(division, Division::ByRoom(_)) || division.is_whole() || bound.replicas.is_empty() {
             return Self::default();
         }
-        let is_silent = |key: &ClusterKey| {
-            let cluster = snapshot.clusters.get(key).filter(|cluster| !cluster.deleting)?;
-            let evicts = |taint: &&Taint| taints::evicts(taint, &subscription.tolerations);
-            let evicting: Vec<&Taint> = cluster.taints.iter().filter(evicts).collect();
-            evicting
-                .iter()
-                .all(|taint| taint.means_not_ready())
-                .then_some(!evicting.is_empty())
+        let stays = |key: &ClusterKey| {
+            let cluster = snapshot.clusters.get(key).filter(|cluster| !cluster.deleting);
+            let evicts = |taint: &Taint| taints::evicts(taint, &subscription.tolerations);
+            cluster.is_some_and(|it| {
+                !it.taints
+                    .iter()
+                    .any(|taint| evicts(taint) && !taint.means_not_ready())
+            })
         };
-        let is_silent: Vec<Option<bool>> = bound.clusters.iter().map(is_silent).collect();
+        let stays: Vec<bool> = bound.clusters.iter().map(stays).collect();
+        let silent = |index: usize, feed: &str| {
+            let key = &bound.clusters[index];
+            let wanted = division.wanted().iter().find(|wanted| wanted.feed.key() == feed);
+            outages.is_lost(key) && !wanted.is_some_and(|wanted| outages.counts(key, wanted))
+        };
         let part = |wanted: bool| {
-            let picked = |index: &usize| is_silent[*index] == Some(wanted);
-            let places: Vec<usize> = (0..is_silent.len()).filter(picked).collect();
-            let pick = |list: &Vec<i64>| {
-                let fits = list.len() == is_silent.len();
-                places.iter().filter(|_| fits).map(|place| list[*place]).collect()
+            let of = |index: &usize| {
+                let key = &bound.clusters[*index];
+                let lost = outages.is_lost(key);
+                let held = !lost || outages.stays(key, division.wanted());
+                stays[*index] && if wanted { lost } else { held }
+            };
+            let places: Vec<usize> = (0..stays.len()).filter(of).collect();
+            let pick = |feed: &str, list: &Vec<i64>| {
+                let fits = list.len() == stays.len();
+                let share = |place: &usize| {
+                    if silent(*place, feed) == wanted {
+                        list[*place]
+                    } else {
+                        0
+                    }
+                };
+                places.iter().filter(|_| fits).map(share).collect()
             };
             let replicas = bound
                 .replicas
                 .iter()
-                .map(|(feed, list)| (feed.clone(), pick(list)));
+                .map(|(feed, list)| (feed.clone(), pick(feed, list)));
             let clusters = places.iter().map(|place| bound.clusters[*place].clone());
             Shares::new(clusters.collect(), replicas.collect())
         };
@@ -250,9 +319,11 @@ pub fn keep(snapshot: &Snapshot<'_>) -> Option<Binding> {
 /// The candidates that every filter lets pass, in the order of their keys.
 fn filter<'a>(
     snapshot: &Snapshot<'a>,
-    whole: bool,
+    division: Division<'_>,
+    outages: &Outages<'_>,
     verdicts: &mut BTreeMap<ClusterKey, Verdict>,
 ) -> Vec<Candidate<'a>> {
+    let whole = division.is_whole();
     let subscription = snapshot.subscription;
     let mut candidates = Vec::new();
     for (key, cluster) in snapshot.clusters {
@@ -277,7 +348,13 @@ fn filter<'a>(
             verdicts.insert(cluster.key.clone(), Verdict::Unsampled);
             continue;
         }
-        match examine(snapshot.profile, subscription, cluster, whole) {
+        let is_bound = subscription.bound.clusters.contains(&cluster.key);
+        if !is_bound && outages.waits(&cluster.key) {
+            verdicts.insert(cluster.key.clone(), Verdict::Unsteady);
+            continue;
+        }
+        let stays = is_bound && (whole || outages.stays(&cluster.key, division.wanted()));
+        match examine(snapshot.profile, subscription, cluster, stays) {
             Ok(candidate) => feasible.push(candidate),
             Err(verdict) => {
                 verdicts.insert(cluster.key.clone(), verdict);
@@ -301,7 +378,7 @@ fn examine<'a>(
     profile: &Profile,
     subscription: &Subscription,
     cluster: &'a Cluster,
-    whole: bool,
+    stays: bool,
 ) -> Result<Candidate<'a>, Verdict> {
     let mut candidate = Candidate {
         cluster,
@@ -311,7 +388,7 @@ fn examine<'a>(
         match enabled.plugin {
             Plugin::TaintToleration => {
                 candidate.kept_despite =
-                    pass_taints(subscription, cluster, whole).map_err(|taint| Verdict::Rejected {
+                    pass_taints(subscription, cluster, stays).map_err(|taint| Verdict::Rejected {
                         plugin: enabled.plugin,
                         reason: format!(
                             "cluster(s) had taint {taint}, that the subscription didn't tolerate"
@@ -330,9 +407,8 @@ fn examine<'a>(
 fn pass_taints<'a>(
     subscription: &Subscription,
     cluster: &'a Cluster,
-    whole: bool,
+    stays: bool,
 ) -> Result<Option<&'a Taint>, &'a Taint> {
-    let stays = whole && subscription.bound.clusters.contains(&cluster.key);
     let mut despite = None;
     for taint in &cluster.taints {
         if !taints::keeps_off(taint, &subscription.tolerations) {
@@ -424,12 +500,14 @@ fn select<'a>(subscription: &Subscription, ranked: &[&'a Cluster]) -> Result<Vec
 
 /// The replicas of each feed, in the order of `chosen`; empty for feeds that cannot be divided.
 ///
-/// If no chosen cluster has any weight, nothing is divided.
+/// If no chosen cluster has any weight, nothing is divided. `None` if replicas have no place but with clusters that are not
+/// ready.
 fn divide(
     subscription: &Subscription,
     inventory: &Inventory,
     chosen: &[&Cluster],
-) -> BTreeMap<String, Vec<u32>> {
+    outages: &Outages<'_>,
+) -> Option<BTreeMap<String, Vec<u32>>> {
     let mut order: Vec<usize> = (0..chosen.len()).collect();
     order.sort_by(|a, b| chosen[*a].key.cmp(&chosen[*b].key));
     let weights: Vec<u64> = order
@@ -437,19 +515,26 @@ fn divide(
         .map(|index| weight(subscription, chosen[*index]))
         .collect();
     if weights.iter().all(|weight| *weight == 0) {
-        return BTreeMap::new();
+        return Some(BTreeMap::new());
     }
-    let shares = |desired: u32| {
+    let shares = |wanted: &Wanted, desired: u32| {
+        let divided = [Strict::Yes, Strict::No].into_iter().find_map(|strict| {
+            let caps = order
+                .iter()
+                .map(|index| outages.cap(&chosen[*index].key, wanted, strict));
+            divide::by_weight_up_to(desired, &weights, &caps.collect::<Vec<_>>())
+        })?;
         let mut shares = vec![0; chosen.len()];
-        for (index, share) in order.iter().zip(divide::by_weight(desired, &weights)) {
+        for (index, share) in order.iter().zip(divided) {
             shares[*index] = share;
         }
-        shares
+        Some(shares)
     };
-    let feeds = inventory.feeds.iter();
-    feeds
-        .map(|wanted| (wanted.feed.key(), wanted.desired.map(shares).unwrap_or_default()))
-        .collect()
+    let of = |wanted: &Wanted| match wanted.desired {
+        Some(desired) => Some((wanted.feed.key(), shares(wanted, desired)?)),
+        None => Some((wanted.feed.key(), Vec::new())),
+    };
+    inventory.feeds.iter().map(of).collect()
 }
 
 /// A cluster's weight: the sum over the subscribers that match it.

@@ -3,8 +3,11 @@
 //! The rules are Kubernetes' own (`core/v1` `Toleration.ToleratesTaint`).
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::outage::TOLERATED;
 
 /// A taint of a ManagedCluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +59,8 @@ pub struct Toleration {
     pub value: String,
     /// Its effect; empty means any.
     pub effect: String,
+    /// `tolerationSeconds`: for how long a cluster that is not ready keeps its replicas; none means for ever.
+    pub seconds: Option<i64>,
 }
 
 impl Toleration {
@@ -67,6 +72,7 @@ impl Toleration {
             operator: text("operator"),
             value: text("value"),
             effect: text("effect"),
+            seconds: value["tolerationSeconds"].as_i64(),
         }
     }
 
@@ -85,7 +91,25 @@ impl Toleration {
 
 /// Whether a taint keeps a Subscription with these tolerations off its cluster.
 pub fn keeps_off(taint: &Taint, tolerations: &[Toleration]) -> bool {
-    taint.repels() && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    // Who tolerates a cluster that is not ready for a while keeps what is there, and brings nothing new.
+    let for_ever = |toleration: &Toleration| toleration.seconds.is_none() || !taint.means_not_ready();
+    let tolerates = |toleration: &Toleration| toleration.tolerates(taint) && for_ever(toleration);
+    taint.repels() && !tolerations.iter().any(tolerates)
+}
+
+/// For how long a cluster that is not ready keeps its replicas: the least that the tolerations of its taint say, whatever
+/// their effect; zero where that is negative.
+pub fn patience(tolerations: &[Toleration]) -> Duration {
+    let of_it = |toleration: &&Toleration| {
+        let any_key = toleration.key.is_empty() && toleration.operator == "Exists";
+        any_key || toleration.key == api::reasons::TAINT_UNSCHEDULABLE
+    };
+    let seconds = tolerations
+        .iter()
+        .filter(of_it)
+        .filter_map(|toleration| toleration.seconds);
+    let least = seconds.min().map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    least.map_or(TOLERATED, Duration::from_secs)
 }
 
 /// Whether a taint takes away what is on its cluster: the division of replicas moves them, at once.
@@ -142,6 +166,7 @@ mod tests {
             operator: next(),
             value: next(),
             effect: next(),
+            seconds: None,
         }
     }
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use api::gates::{self, GateError};
 use api::settle;
 use kubeio::ElectorConfig;
-use placement::Tolerance;
+use placement::{FailOver, Tolerance};
 
 use crate::metrics::Metrics;
-use crate::requeue::FailOver;
 
 /// How a scheduler works.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@
 //! [`run`].
 
 mod asking;
+mod conditions;
 mod config;
 pub mod metrics;
 mod predictors;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use placement::{Cluster, Subscription};
+use placement::{Cluster, FailOver, Health, Subscription};
 use serde_json::Value;
 
 /// A ManagedCluster as the scheduler remembers it.
@@ -10,39 +10,32 @@ use serde_json::Value;
 pub struct Seen {
     /// What placement reads.
     pub cluster: Cluster,
-    /// Whether its condition `Ready` is true.
-    pub ready: bool,
 }
 
 impl Seen {
     /// From a ManagedCluster object; `None` if it has no namespace or name.
     pub fn from_value(object: &Value) -> Option<Self> {
-        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.any(|it| it["type"] == api::reasons::READY && it["status"] == "True");
         Some(Self {
             cluster: Cluster::from_value(object)?,
-            ready,
         })
     }
 }
 
-/// Whether clusters that stop being ready wake their Subscriptions (the gate `FailOver`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailOver {
-    /// They do.
-    On,
-    /// Only their taints do.
-    Off,
-}
-
 /// Whether a change from `old` to `new` can matter to anybody.
 ///
-/// Labels, taints, coming, going and the begin of a deletion do; a heartbeat does not. Getting unready does once,
-/// not at each further update.
+/// Labels, taints, coming, going and the begin of a deletion do; a heartbeat does not. Getting ready or unready does once,
+/// not at each further update, and with the gate `FailOver` closed not at all.
 pub fn matters(old: Option<&Seen>, new: Option<&Seen>, fail_over: FailOver) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => {
-            old.cluster != new.cluster || (fail_over == FailOver::On && old.ready && !new.ready)
+            let view = |cluster: &Cluster| match fail_over {
+                FailOver::On => cluster.clone(),
+                FailOver::Off => Cluster {
+                    health: Health::default(),
+                    ..cluster.clone()
+                },
+            };
+            old.cluster != new.cluster && view(&old.cluster) != view(&new.cluster)
         }
         (None, None) => false,
         (None, Some(_)) | (Some(_), None) => true,
@@ -86,9 +79,8 @@ mod tests {
         let label = text.split(' ').next().filter(|label| !label.is_empty())?;
         let mut object =
             json!({"metadata": {"namespace": "ns", "name": "c", "labels": {"area": label}}, "spec": {}});
-        if text.contains("ready") {
-            object["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        }
+        let status = if text.contains("ready") { "True" } else { "Unknown" };
+        object["status"]["conditions"] = json!([{"type": "Ready", "status": status}]);
         if text.contains("taint") {
             object["spec"]["taints"] = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
         }
@@ -117,7 +109,7 @@ mod tests {
             ("1", "1 deleting", vec!["one"]),
             ("1 ready", "1", vec!["one"]),
             ("1", "1", vec![]),
-            ("1", "1 ready", vec![]),
+            ("1", "1 ready", vec!["one"]),
             ("3", "", vec![]),
         ] {
             let woken = woken(

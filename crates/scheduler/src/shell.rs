@@ -13,14 +13,15 @@ use kubeio::{
 use machinery::meta;
 use placement::queue::{Item, Queue};
 use placement::{
-    Binding, Cluster, ClusterKey, Decision, Inventory, Prediction, Snapshot, Subscription, keep, place,
-    status_patch,
+    Binding, Cluster, ClusterKey, Decision, Inventory, Placement, Prediction, Report, Snapshot, Subscription,
+    keep, place, status_patch,
 };
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::asking::{Asked, Asking, Cycle};
+use crate::conditions;
 use crate::config::Config;
 use crate::metrics::{Ended, Phase};
 use crate::predictors::{Predictors, Shared};
@@ -28,6 +29,9 @@ use crate::requeue::{Seen, woken};
 
 /// After how long a Subscription whose replicas find no room is looked at again.
 const ROOM_PERIOD: Duration = Duration::from_secs(30);
+
+/// How often the conditions are written again when others write at the same time.
+const CONFLICTS: usize = 4;
 
 /// Schedules until `shutdown`.
 ///
@@ -64,6 +68,7 @@ struct Scheduler<'a> {
     recorder: Recorder,
     started: Instant,
     queue: Queue<ObjectKey>,
+    env: Env,
     /// Placed Subscriptions that are being edited.
     settling: Settling<ObjectKey>,
     /// How many decisions were made: where sampling starts.
@@ -128,6 +133,7 @@ impl<'a> Scheduler<'a> {
             recorder: Recorder::start(client.clone(), env.clone(), names::SCHEDULER),
             started: Instant::now(),
             queue: Queue::default(),
+            env: env.clone(),
             settling: Settling::default(),
             decisions: 0,
             subscriptions: Watched::start(client, apps::SUBSCRIPTIONS, without_managed_fields),
@@ -292,7 +298,8 @@ impl<'a> Scheduler<'a> {
         let Some(new) = &change.new else {
             return;
         };
-        let is_same = change.old.as_ref().is_some_and(|old| old["spec"] == new["spec"]);
+        let view = |it: &Value| (it["spec"].clone(), it["metadata"]["annotations"].clone());
+        let is_same = change.old.as_ref().is_some_and(|old| view(old) == view(new));
         if !is_same && let Some(object) = self.subscriptions.cache.get_key(&change.key) {
             self.edited(change.key.clone(), &object);
         }
@@ -362,16 +369,20 @@ impl<'a> Scheduler<'a> {
             start: cycle.start,
             predictions: &answers,
             tolerance: self.config.tolerance(),
+            now: Some(self.env.now()),
+            fail_over: self.config.fail_over,
             ..Snapshot::of(subscription, &self.known, profile)
         };
         if change_set::is_frozen(&object) {
             // Who leaves the fleet does not wait for what is edited.
             if let Some(kept) = keep(&snapshot) {
-                self.bind(&cycle, &object, &kept, Ended::Scheduled).await;
+                self.bind(&cycle, &object, &kept, &[], Ended::Scheduled).await;
             }
             return;
         }
-        let decision = place(&snapshot).decision;
+        let Placement {
+            decision, fail_over, ..
+        } = place(&snapshot);
         tracing::debug!(
             namespace = %cycle.item.key.namespace, name = %cycle.item.key.name, ?decision, "decided"
         );
@@ -392,20 +403,49 @@ impl<'a> Scheduler<'a> {
         self.config
             .metrics
             .phase(Phase::Algorithm, self.now() - cycle.began);
-        self.carry_out(cycle, &object, decision).await;
+        self.carry_out(cycle, &object, decision, fail_over).await;
     }
 
-    async fn carry_out(&mut self, cycle: Cycle, object: &Value, decision: Decision) {
+    async fn carry_out(
+        &mut self,
+        cycle: Cycle,
+        object: &Value,
+        decision: Decision,
+        fail_over: Option<Report>,
+    ) {
+        let now = self.env.now();
+        let wanted = conditions::wanted(object, &decision, fail_over.as_ref(), now);
+        if let Some(news) = conditions::news(object, fail_over.as_ref()) {
+            let kind = if news.is_good() {
+                EventType::Normal
+            } else {
+                EventType::Warning
+            };
+            self.recorder
+                .record(object, kind, reasons::FAIL_OVER, &news.message);
+        }
+        // Nothing that changes may say that a time has come.
+        let until = fail_over.and_then(|report| report.again);
+        let later = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
+        let room = matches!(&decision, Decision::Bind { short, .. } if !short.is_empty());
+        let later = [later, room.then_some(ROOM_PERIOD)].into_iter().flatten().min();
+        if let Some(later) = later {
+            let now = self.now();
+            self.queue.again(cycle.item.clone(), later, now);
+        }
+        self.act(&cycle, object, decision, &wanted).await;
+        self.tell(&cycle.item.key, object, &wanted).await;
+    }
+
+    async fn act(&mut self, cycle: &Cycle, object: &Value, decision: Decision, wanted: &[Value]) {
         match decision {
             Decision::Bind { binding, short } => {
                 if !short.is_empty() {
                     let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");
                     let lacks: Vec<String> = short.iter().map(lacks).collect();
                     self.warn(object, &format!("no cluster has room for {}", lacks.join(", ")));
-                    let now = self.now();
-                    self.queue.again(cycle.item.clone(), ROOM_PERIOD, now);
                 }
-                self.bind(&cycle, object, &binding, Ended::Scheduled).await;
+                self.bind(cycle, object, &binding, wanted, Ended::Scheduled).await;
             }
             Decision::Unfit { error, kept } => {
                 let left = match &kept {
@@ -418,16 +458,19 @@ impl<'a> Scheduler<'a> {
                 }
                 self.warn(object, &note);
                 match kept {
-                    Some(kept) => self.bind(&cycle, object, &kept, Ended::Unschedulable).await,
-                    None => self.ended(&cycle, object, Ended::Unschedulable),
+                    Some(kept) => {
+                        self.bind(cycle, object, &kept, wanted, Ended::Unschedulable)
+                            .await
+                    }
+                    None => self.ended(cycle, object, Ended::Unschedulable),
                 }
             }
             Decision::Failed(failure) => {
                 self.warn(object, &failure.to_string());
-                self.ended(&cycle, object, Ended::Error);
+                self.ended(cycle, object, Ended::Error);
                 if failure.may_pass() {
                     let now = self.now();
-                    self.queue.failed(cycle.item, now);
+                    self.queue.failed(cycle.item.clone(), now);
                 }
             }
             Decision::Waiting(_) | Decision::Predict(_) => {}
@@ -447,11 +490,58 @@ impl<'a> Scheduler<'a> {
             .record(object, EventType::Warning, reasons::FAILED_SCHEDULING, note);
     }
 
-    async fn bind(&mut self, cycle: &Cycle, object: &Value, binding: &Binding, result: Ended) {
+    /// Brings the conditions of ours among those of others, if they are not there yet.
+    async fn tell(&mut self, key: &ObjectKey, object: &Value, wanted: &[Value]) {
+        let mut newest = self.subscriptions.cache.get_key(key);
+        for _ in 0..CONFLICTS {
+            let Some(current) = newest.filter(|it| meta::uid(it) == meta::uid(object)) else {
+                return;
+            };
+            let Some(patch) = conditions::patch(&current, wanted) else {
+                return;
+            };
+            let (resource, namespace) = (&apps::SUBSCRIPTIONS, key.namespace());
+            let status = Some("status");
+            let written = self
+                .client
+                .patch(resource, namespace, &key.name, status, Patch::Merge, &patch)
+                .await;
+            match written {
+                Ok(answer) => {
+                    self.subscriptions.cache.put(without_managed_fields(answer));
+                    return;
+                }
+                Err(error) if error.is_conflict() => {
+                    let read = self.client.get_opt(resource, namespace, &key.name).await;
+                    newest = read.ok().flatten().map(Arc::new);
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        namespace = %key.namespace, name = %key.name, error = %Chain(&error),
+                        "the conditions are not written"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn bind(
+        &mut self,
+        cycle: &Cycle,
+        object: &Value,
+        binding: &Binding,
+        conditions: &[Value],
+        result: Ended,
+    ) {
         let key = &cycle.item.key;
-        let Some(patch) = status_patch(&object["status"], binding) else {
+        let Some(mut patch) = status_patch(&object["status"], binding) else {
             return self.ended(cycle, object, result);
         };
+        // Others write theirs once it is bound, so the first ones need no write of their own.
+        if object["status"]["bindingClusters"].is_null() && object["status"]["conditions"].is_null() {
+            patch["status"]["conditions"] = conditions.into();
+        }
         let begin = self.now();
         let written = self
             .client

@@ -259,7 +259,8 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         PersonCommand::Explain(args) => {
             let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
             let hub = hub_in(&args.hub, &args.namespace).await?;
-            commands::explain(&hub, &args.name, &config, &args.output.output, out).await?;
+            let now = Env::system().now();
+            commands::explain(&hub, &args.name, &config, now, &args.output.output, out).await?;
         }
         PersonCommand::Plan(args) => plan(args, out).await?,
         PersonCommand::Kubeconfig(args) => {
@@ -309,6 +310,7 @@ async fn plan(args: PlanArgs, out: &mut (dyn Write + Send)) -> Result<(), Failur
     let options = PlanOptions {
         placement: roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?,
         own_kinds: args.replica_path,
+        now: Some(Env::system().now()),
     };
     let intent = if args.delete {
         Intent::Delete

@@ -10,6 +10,7 @@ use distribution::replicas::{OwnKind, OwnKinds};
 use distribution::{
     Action, Feed, FeedIndex, Next, Target, base, change_set, division, inventory, subscription,
 };
+use jiff::Timestamp;
 use machinery::patch::merge_patch;
 use machinery::{ApiResource, Gvk, builtin, meta, resource};
 use placement::{
@@ -50,6 +51,8 @@ pub(super) struct Live {
 pub(super) struct Rules<'a> {
     pub(super) placement: &'a Config,
     pub(super) own_kinds: &'a [OwnKind],
+    /// When it decides.
+    pub(super) now: Option<Timestamp>,
 }
 
 /// What would become of a Subscription.
@@ -214,6 +217,7 @@ impl Scheduling<'_> {
         let snapshot = Snapshot {
             inventory: self.inventory.as_ref(),
             percentage_to_score: self.rules.placement.percentage_to_score,
+            now: self.rules.now,
             ..Snapshot::of(self.subscription, &clusters, profile)
         };
         let placement = place(&snapshot);

@@ -103,6 +103,7 @@ impl Fleet {
         let rules = Rules {
             placement: &Config::default(),
             own_kinds: &[],
+            now: None,
         };
         foresee(&self.subscription, &self.live, &self.world, &rules).unwrap()
     }
@@ -113,6 +114,7 @@ impl Fleet {
         let rules = Rules {
             placement: &placement,
             own_kinds: &[],
+            now: None,
         };
         let mut notes = Vec::new();
         let inventory = inventory_after(&self.subscription, &self.live, &self.world, &rules, &mut notes);
@@ -395,6 +397,7 @@ fn what_cannot_be_decided_is_said() {
     let rules = Rules {
         placement: &Config::default(),
         own_kinds: &[],
+        now: None,
     };
     let error = foresee(&fleet.subscription, &fleet.live, &fleet.world, &rules).err();
     let error = error.map(|error| error.to_string()).unwrap_or_default();

@@ -49,6 +49,8 @@ pub struct PlanOptions {
     pub placement: Config,
     /// Users' own kinds that can be divided; those that are divided already are known.
     pub own_kinds: Vec<OwnKind>,
+    /// When the scheduler decides; without it whatever is not ready counts as lost.
+    pub now: Option<jiff::Timestamp>,
 }
 
 /// Prints what an edit would change: for each Subscription that it touches which clusters, how many replicas, and which
@@ -250,6 +252,7 @@ impl Edits {
             let rules = Rules {
                 placement: &options.placement,
                 own_kinds: &options.own_kinds,
+                now: options.now,
             };
             for subscription in &self.let_go(subscriptions, &world, &mut notes) {
                 let live = live(hub, subscription).await?;

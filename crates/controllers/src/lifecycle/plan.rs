@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use api::{clusters, reasons};
+use api::{annotations, clusters, reasons, turns};
 use distribution::{Action, Next, Plan};
 use jiff::Timestamp;
 use machinery::{conditions, meta};
@@ -45,7 +45,7 @@ pub fn plan(view: &View<'_>) -> Plan {
             patch,
         });
     }
-    if let Some(patch) = spec_patch(cluster, &beginning, &conditions) {
+    if let Some(patch) = spec_patch(cluster, &beginning, &conditions, now) {
         plan.push(Action::patch(&clusters::MANAGED_CLUSTERS, cluster, patch));
     }
     plan.next = match verdict {
@@ -143,8 +143,8 @@ fn status_patch(cluster: &Value, verdict: &Verdict, conditions: &[Value]) -> Opt
     (patch != json!({})).then(|| at_version(cluster, json!({"status": patch})))
 }
 
-/// The taints, the init workload, the finalizer, and the labels that say who the cluster is.
-fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value]) -> Option<Value> {
+/// The taints, the init workload, the finalizer, the labels that say who the cluster is, and when it turned ready.
+fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value], now: Timestamp) -> Option<Value> {
     let mut patch = json!({});
     let have = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let wanted = taints(&have, conditions);
@@ -164,6 +164,11 @@ fn spec_patch(cluster: &Value, beginning: &Beginning, conditions: &[Value]) -> O
         if !meta::is_deleting(cluster) && meta::label(cluster, key) != Some(value) {
             patch["metadata"]["labels"][key] = json!(value);
         }
+    }
+    if let Some(ready) = conditions.iter().find(|it| it["type"] == reasons::READY)
+        && let Some(turns) = turns::noted(cluster, ready["status"] == "True", &conditions::time(now))
+    {
+        patch["metadata"]["annotations"][annotations::READY_TURNS] = json!(turns);
     }
     (patch != json!({})).then(|| at_version(cluster, patch))
 }

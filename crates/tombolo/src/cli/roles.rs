@@ -105,8 +105,8 @@ pub(crate) struct SchedulerArgs {
     /// 0 for not at all. A Subscription's annotation apps.tombolo.io/settle goes before.
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = api::settle::parse, env = "TOMBOLO_SETTLE")]
     pub(crate) settle: Duration,
-    /// What is switched on or off, NAME=true|false separated by commas: FailOver (a cluster that is not ready wakes its
-    /// Subscriptions), FeasibleClustersToleration (some clusters may fail to say what room they have).
+    /// What is switched on or off, NAME=true|false separated by commas: FailOver (replicas leave a
+    /// cluster that is not ready), FeasibleClustersToleration (some clusters may fail to say what room they have).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
     pub(crate) feature_gates: String,
 }

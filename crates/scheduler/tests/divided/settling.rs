@@ -1,113 +1,13 @@
 //! Edits that are made together are decided together.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
-
-use std::time::Duration;
-
 use api::{annotations, apps, clusters};
-use kubeio::CancellationToken;
 use serde_json::{Value, json};
-use testplane::Plane;
-use tokio::task::JoinHandle;
 
-const WEB: &str = "apps/v1/Deployment/shop/web";
-
-struct World {
-    plane: Plane,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-/// Two clusters that share ten replicas.
-async fn world() -> World {
-    let env = testplane::paused_env();
-    let plane = Plane::start_parent(&env).await;
-    plane.create_namespaces(&["default", "ns-a", "ns-b"]).await;
-    for name in ["a", "b"] {
-        let cluster = json!({"metadata": {"name": name, "labels": {"name": name}}, "spec":
-            {"clusterId": env.uuid(), "clusterType": "EdgeCluster", "syncMode": "Pull"}});
-        let home = format!("ns-{name}");
-        plane
-            .create(&clusters::MANAGED_CLUSTERS, Some(&home), &cluster)
-            .await;
-    }
-    let inventory = json!({"metadata": {"name": "app"}, "spec": wants(10)});
-    plane
-        .create(&apps::FEED_INVENTORIES, Some("default"), &inventory)
-        .await;
-    let spec = json!({"schedulingStrategy": "Dividing", "subscribers": weights(1), "feeds": [feed()]});
-    let subscription = json!({"metadata": {"name": "app"}, "spec": spec});
-    plane
-        .create(&apps::SUBSCRIPTIONS, Some("default"), &subscription)
-        .await;
-    let stop = CancellationToken::new();
-    let run = scheduler::run(
-        scheduler::Config::default(),
-        plane.client.clone(),
-        env,
-        stop.clone(),
-    );
-    let task = tokio::spawn(async move { run.await.unwrap() });
-    let world = World { plane, stop, task };
-    world.await_split(&[5, 5]).await;
-    world
-}
-
-fn feed() -> Value {
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"})
-}
-
-fn wants(replicas: u32) -> Value {
-    let mut feed = feed();
-    feed["desiredReplicas"] = json!(replicas);
-    feed["replicaJsonPath"] = json!("/spec/replicas");
-    json!({"feeds": [feed]})
-}
-
-fn weights(second: u32) -> Value {
-    let one = |name: &str, weight: u32| json!({"clusterAffinity": {"matchLabels": {"name": name}}, "weight": weight});
-    json!([one("a", 1), one("b", second)])
-}
-
-impl World {
-    async fn subscription(&self, patch: Value) {
-        self.plane
-            .change(&apps::SUBSCRIPTIONS, Some("default"), "app", &patch)
-            .await;
-    }
-
-    async fn inventory(&self, replicas: u32) {
-        let patch = json!({"spec": wants(replicas)});
-        self.plane
-            .change(&apps::FEED_INVENTORIES, Some("default"), "app", &patch)
-            .await;
-    }
-
-    async fn split(&self) -> Value {
-        let object = self.plane.get(&apps::SUBSCRIPTIONS, Some("default"), "app").await;
-        object["status"]["replicas"][WEB].clone()
-    }
-
-    async fn await_split(&self, expected: &[u32]) {
-        let is = |it: &Value| it["status"]["replicas"][WEB] == json!(expected);
-        self.plane
-            .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", is)
-            .await;
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
-    }
-}
-
-async fn pass(millis: u64) {
-    tokio::time::sleep(Duration::from_millis(millis)).await;
-}
+use crate::{World, pass, weights};
 
 #[tokio::test(start_paused = true)]
 async fn two_edits_are_one_decision() {
-    let world = world().await;
+    let world = World::start().await;
     for inventory_first in [true, false] {
         for (total, second, before, after) in [(5, 0, [5, 5], [5, 0]), (10, 1, [5, 0], [5, 5])] {
             let weights = json!({"spec": {"subscribers": weights(second)}});
@@ -133,7 +33,7 @@ async fn two_edits_are_one_decision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_edits_does_not_starve_and_a_person_may_not_want_to_wait() {
-    let world = world().await;
+    let world = World::start().await;
     world.inventory(20).await;
     for edit in 0..25 {
         pass(100).await;
@@ -176,7 +76,7 @@ async fn a_stream_of_edits_does_not_starve_and_a_person_may_not_want_to_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_frozen_is_not_decided_but_for_who_leaves() {
-    let world = world().await;
+    let world = World::start().await;
     let own = |set: Option<&str>, taken: Option<&str>| json!({annotations::CHANGE_SET: set, annotations::CHANGE_SETS_TAKEN: taken});
     let edit =
         json!({"metadata": {"annotations": own(Some("r/2"), None)}, "spec": {"subscribers": weights(0)}});

@@ -1,0 +1,237 @@
+//! The conditions of a Subscription that the scheduler owns: `Scheduled` and `FailOver`.
+
+use api::reasons;
+use jiff::Timestamp;
+use machinery::{conditions, meta};
+use placement::outage::IDLE;
+use placement::{Decision, Report};
+use serde_json::{Value, json};
+
+/// The longest message.
+const MESSAGE_LIMIT: usize = 2_000;
+
+/// What a decision says.
+pub(crate) fn wanted(
+    object: &Value,
+    decision: &Decision,
+    fail_over: Option<&Report>,
+    now: Timestamp,
+) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut say = |kind: &str, holds: bool, reason: &str, message: String| {
+        let status = if holds { "True" } else { "False" };
+        all.push(
+            json!({"type": kind, "status": status, "reason": reason, "message": shortened(message),
+            "lastTransitionTime": conditions::time(now)}),
+        );
+    };
+    match decision {
+        Decision::Bind { binding, .. } => {
+            let message = format!("bound to {} cluster(s)", binding.clusters().len());
+            say(reasons::SCHEDULED_CONDITION, true, reasons::SCHEDULED, message);
+        }
+        Decision::Unfit { error, .. } => {
+            say(
+                reasons::SCHEDULED_CONDITION,
+                false,
+                reasons::UNSCHEDULABLE,
+                error.to_string(),
+            );
+        }
+        Decision::Failed(failure) => {
+            say(
+                reasons::SCHEDULED_CONDITION,
+                false,
+                reasons::UNDECIDED,
+                failure.to_string(),
+            );
+        }
+        Decision::Predict(_) | Decision::Waiting(_) => {}
+    }
+    let before = find(object, reasons::FAIL_OVER);
+    match fail_over {
+        // Who never had to know need not know now.
+        Some(report) if report.reason != IDLE || before.is_some() => {
+            say(
+                reasons::FAIL_OVER,
+                report.active,
+                report.reason,
+                report.message.clone(),
+            );
+        }
+        None if before.is_some() && matches!(decision, Decision::Bind { .. }) => {
+            say(reasons::FAIL_OVER, false, IDLE, "nothing is divided".to_owned());
+        }
+        Some(_) | None => {}
+    }
+    all
+}
+
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_LIMIT {
+        let end = (0..=MESSAGE_LIMIT)
+            .rev()
+            .find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or(0));
+    }
+    message
+}
+
+fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|it| it["type"] == kind)
+}
+
+/// The patch that brings conditions among those of others, for the state that they were read from; `None` if they are there.
+pub(crate) fn patch(object: &Value, wanted: &[Value]) -> Option<Value> {
+    let have = object["status"]["conditions"].as_array();
+    let have = have.map(Vec::as_slice).unwrap_or_default();
+    let merged = wanted
+        .iter()
+        .fold(have.to_vec(), |all, new| conditions::merge(&all, new.clone()));
+    (merged != have).then(|| {
+        let metadata = json!({"uid": meta::uid(object), "resourceVersion": meta::resource_version(object)});
+        json!({"metadata": metadata, "status": {"conditions": merged}})
+    })
+}
+
+/// What is new about fail-over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct News {
+    reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl News {
+    /// Whether nobody has to look.
+    pub(crate) fn is_good(&self) -> bool {
+        !["NoTarget", "Stateful", "Flapping"].contains(&self.reason)
+    }
+}
+
+/// What people have not been told yet.
+pub(crate) fn news(object: &Value, fail_over: Option<&Report>) -> Option<News> {
+    let report = fail_over?;
+    let before = find(object, reasons::FAIL_OVER);
+    let known = match before {
+        Some(before) => before["reason"] == report.reason && before["message"] == report.message,
+        None => report.reason == IDLE,
+    };
+    (!known).then(|| News {
+        reason: report.reason,
+        message: format!("{}: {}", report.reason, report.message),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use placement::{Binding, Failure};
+
+    use super::*;
+
+    fn report(reason: &'static str) -> Report {
+        Report {
+            active: reason == "Moved",
+            reason,
+            message: format!("{reason} it is"),
+            again: None,
+        }
+    }
+
+    fn bind() -> Decision {
+        Decision::Bind {
+            binding: Binding::default(),
+            short: std::collections::BTreeMap::new(),
+        }
+    }
+
+    /// `Type=Status/Reason` of what is there after a decision.
+    fn after(object: &mut Value, decision: &Decision, fail_over: Option<&Report>, now: i64) -> Vec<String> {
+        let wanted = wanted(object, decision, fail_over, Timestamp::from_second(now).unwrap());
+        if let Some(patch) = patch(object, &wanted) {
+            machinery::patch::merge_patch(object, &patch);
+        }
+        assert_eq!(super::patch(object, &wanted), None, "once is enough");
+        let all = object["status"]["conditions"].as_array().unwrap().iter();
+        let text = |it: &Value| {
+            [&it["type"], &it["status"], &it["reason"]].map(|it| it.as_str().unwrap_or("").to_owned())
+        };
+        all.map(|it| text(it).join(" ")).collect()
+    }
+
+    #[test]
+    fn says_what_became_of_a_decision_among_what_others_say() {
+        let theirs = json!({"type": "Applied", "status": "True", "reason": "x", "message": ""});
+        let mut object =
+            json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"conditions": [theirs]}});
+        let failed = Decision::Failed(Failure::NoClusters);
+        let rows: [(Decision, Option<&'static str>, &[&str]); 6] = [
+            (failed, None, &["Scheduled False Undecided"]),
+            (bind(), Some(IDLE), &["Scheduled True Scheduled"]),
+            (
+                bind(),
+                Some("Waiting"),
+                &["Scheduled True Scheduled", "FailOver False Waiting"],
+            ),
+            (
+                bind(),
+                Some("Moved"),
+                &["Scheduled True Scheduled", "FailOver True Moved"],
+            ),
+            (
+                bind(),
+                Some(IDLE),
+                &["Scheduled True Scheduled", "FailOver False AllReady"],
+            ),
+            (
+                bind(),
+                None,
+                &["Scheduled True Scheduled", "FailOver False AllReady"],
+            ),
+        ];
+        for (now, (decision, reason, expected)) in rows.into_iter().enumerate() {
+            let report = reason.map(report);
+            let got = after(
+                &mut object,
+                &decision,
+                report.as_ref(),
+                i64::try_from(now).unwrap(),
+            );
+            assert_eq!(got[0], "Applied True x");
+            assert_eq!(got[1..], *expected, "{reason:?}");
+        }
+        let patch = patch(
+            &object,
+            &wanted(&object, &bind(), Some(&report("Off")), Timestamp::UNIX_EPOCH),
+        );
+        assert_eq!(
+            patch.unwrap()["metadata"],
+            json!({"uid": "u", "resourceVersion": "7"})
+        );
+    }
+
+    #[test]
+    fn tells_what_is_new_once() {
+        let mut object = json!({"metadata": {}});
+        assert_eq!(news(&object, None), None);
+        assert_eq!(news(&object, Some(&report(IDLE))), None, "all is well, and was");
+        let waiting = report("Waiting");
+        assert!(news(&object, Some(&waiting)).is_some_and(|news| news.is_good()));
+        after(&mut object, &bind(), Some(&waiting), 1);
+        assert_eq!(news(&object, Some(&waiting)), None);
+        let stuck = news(&object, Some(&report("NoTarget"))).unwrap();
+        assert!(!stuck.is_good());
+        assert_eq!(stuck.message, "NoTarget: NoTarget it is");
+        assert!(news(&object, Some(&report(IDLE))).is_some(), "it is over");
+    }
+
+    #[test]
+    fn a_message_is_bounded() {
+        let long = Report {
+            message: "ä".repeat(MESSAGE_LIMIT),
+            ..report("Moved")
+        };
+        let said = wanted(&json!({}), &bind(), Some(&long), Timestamp::UNIX_EPOCH);
+        assert_eq!(said[1]["message"].as_str().unwrap().len(), MESSAGE_LIMIT);
+    }
+}
