@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use api::annotations::MIN_AVAILABLE;
+use api::stateful;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::{meta, resource};
@@ -170,10 +171,12 @@ fn keep(
     (wanted, has): (u64, u64),
     floor: Floor,
 ) -> Option<Held> {
-    if has <= wanted || !tells_readiness(feed) {
+    let inventory = inventory?;
+    // What may not run twice moves the other way round.
+    if has <= wanted || !tells_readiness(feed) || stateful::is(inventory, feed) {
         return None;
     }
-    let entries = inventory?["spec"]["feeds"].as_array()?.iter();
+    let entries = inventory["spec"]["feeds"].as_array()?.iter();
     let all = entries
         .filter(|entry| Feed::from_value(entry).is_same(feed))
         .find_map(|entry| entry["desiredReplicas"].as_u64())?;
@@ -220,7 +223,7 @@ fn ready(status: &Value, feed: &Feed, cluster: &str) -> u64 {
 }
 
 /// How many replicas of a feed the Descriptions of a cluster deliver now.
-fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
+pub(crate) fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
     let raws = descriptions
         .iter()
         .filter(|it| !meta::is_deleting(it))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{apps, labels, reasons};
+use api::{annotations, apps, labels, reasons, stateful};
 use machinery::meta::{self, OwnerReference};
 use machinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     if meta::is_deleting(subscription) || subscription["spec"]["schedulingStrategy"] != "Dividing" {
         return plan;
     }
-    let feeds = match feeds(view) {
+    let (feeds, stateful) = match feeds(view) {
         Ok(feeds) => feeds,
         Err((reason, why)) => {
             plan.push(Action::warning(subscription, reason, why.clone()));
@@ -41,7 +41,10 @@ pub fn plan(view: &View<'_>) -> Plan {
             return plan;
         }
     };
-    let wanted = object(subscription, &feeds);
+    let mut wanted = object(subscription, &feeds);
+    if let Some(stateful) = &stateful {
+        meta::set_annotation(&mut wanted, annotations::STATEFUL, stateful);
+    }
     let synced = match view.inventory {
         None => {
             plan.push(Action::Create {
@@ -60,6 +63,9 @@ pub fn plan(view: &View<'_>) -> Plan {
             }
             if meta::controller(have).map(|owner| owner.uid).as_deref() != Some(meta::uid(subscription)) {
                 patch["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
+            }
+            if meta::annotation(have, annotations::STATEFUL) != stateful.as_deref() {
+                patch["metadata"]["annotations"] = json!({annotations::STATEFUL: stateful});
             }
             if have["spec"]["feeds"] != feeds {
                 patch["spec"] = json!({"feeds": feeds});
@@ -97,9 +103,9 @@ fn object(subscription: &Value, feeds: &Value) -> Value {
     })
 }
 
-/// The inventory's feeds, or the reason of the event and why there are none.
-fn feeds(view: &View<'_>) -> Result<Value, (&'static str, String)> {
-    let mut feeds = Vec::new();
+/// The inventory's feeds and the keys of those that may not run twice, or the reason of the event and why there are none.
+fn feeds(view: &View<'_>) -> Result<(Value, Option<String>), (&'static str, String)> {
+    let (mut feeds, mut stateful) = (Vec::new(), Vec::new());
     for feed in Feed::all_of(view.subscription) {
         if feed.is_chart() {
             return Err((
@@ -114,9 +120,14 @@ fn feeds(view: &View<'_>) -> Result<Value, (&'static str, String)> {
             ));
         };
         let entry = entry(&feed, &template["template"], view.own_kinds);
-        feeds.push(entry.map_err(|why| (reasons::UNPARSEABLE_FEEDS, why))?);
+        let entry = entry.map_err(|why| (reasons::UNPARSEABLE_FEEDS, why))?;
+        if !entry["desiredReplicas"].is_null() && stateful::says_so(&template["template"]) {
+            stateful.push(feed.key());
+        }
+        feeds.push(entry);
     }
-    Ok(Value::Array(feeds))
+    let stateful = Some(stateful.join(",")).filter(|keys| !keys.is_empty());
+    Ok((Value::Array(feeds), stateful))
 }
 
 /// One feed of an inventory.
@@ -322,6 +333,26 @@ mod tests {
         };
         assert_eq!(object["spec"]["feeds"][0]["desiredReplicas"], 4);
         assert_eq!(run(Some(object)), Plan::default());
+        let db = |_: &Feed| {
+            let metadata = json!({"annotations": {annotations::STATEFUL: "true"}});
+            Some(Arc::new(
+                json!({"template": {"metadata": metadata, "spec": {"replicas": 4}}}),
+            ))
+        };
+        let stateful = plan(&View {
+            subscription: &subscription,
+            inventory: Some(object),
+            template: &db,
+            own_kinds: &OwnKinds::default(),
+        });
+        let Action::Patch { patch, .. } = &stateful.actions[0] else {
+            panic!("{stateful:?}")
+        };
+        let listed = &patch["metadata"]["annotations"][annotations::STATEFUL];
+        assert_eq!(
+            *listed, "apps/v1/Deployment/x",
+            "the scheduler hears what may not run twice"
+        );
         let absent = plan(&View {
             subscription: &subscription,
             inventory: None,

@@ -25,6 +25,7 @@ pub mod release;
 pub mod replicas;
 pub mod services;
 pub mod settled;
+pub mod stateful;
 pub mod status;
 pub mod subscription;
 pub mod sync;

@@ -8,6 +8,7 @@ mod route;
 mod settle;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -53,9 +54,15 @@ pub(crate) struct Deployer {
     own_kinds: OwnKinds,
     in_use: InUse,
     settle: Settle,
+    /// The uids of the Subscriptions of which a cluster waits for what others still run.
+    delayed: Mutex<BTreeSet<String>>,
 }
 
 impl Deployer {
+    fn delayed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.delayed.lock().expect("no holder panics")
+    }
+
     fn indexes(&self) -> MutexGuard<'_, Indexes> {
         self.indexes.lock().expect("no holder panics")
     }
@@ -75,6 +82,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         own_kinds: config.own_kinds.clone(),
         in_use: config.in_use,
         settle: Settle::new(config.settle),
+        delayed: Mutex::default(),
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{annotations, apps, labels};
+use api::{annotations, apps, clusters, labels};
 use distribution::Feed;
 use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
@@ -39,7 +39,10 @@ impl Deployer {
             // One that is placed already when it is seen first may be in the middle of being edited.
             (None, Some(new)) if new["status"]["bindingClusters"].is_array() => self.settle.edited(new),
             (Some(old), Some(new)) if old["spec"] != new["spec"] => self.settle.edited(new),
-            (Some(old), None) => self.settle.forget(old),
+            (Some(old), None) => {
+                self.settle.forget(old);
+                self.delayed().remove(meta::uid(old));
+            }
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
         self.change_sets(change);
@@ -105,6 +108,7 @@ impl Deployer {
     }
 
     fn description(&self, change: &Change) {
+        self.run_elsewhere(change);
         let has_work = |it: &Value| meta::is_deleting(it) || it["spec"]["deployer"] == "Helm";
         let asks = differs(change, |it| (it["metadata"].clone(), it["spec"].clone()));
         if asks && change.new.as_deref().is_some_and(has_work) {
@@ -132,6 +136,18 @@ impl Deployer {
             )
         }) {
             self.wake_subscription(change.object(), Job::Status);
+        }
+    }
+
+    /// What may not run twice goes to one cluster as it ends in another.
+    fn run_elsewhere(&self, change: &Change) {
+        let owner = meta::label(change.object(), labels::SUBSCRIPTION_UID).unwrap_or_default();
+        if !differs(change, |it| it["status"]["manifestStatuses"].clone()) || !self.delayed().contains(owner)
+        {
+            return;
+        }
+        for key in self.indexes().bases.keys(&[Tie::Uid(owner.to_owned())]) {
+            self.queue.add(Job::Base(key));
         }
     }
 
@@ -239,6 +255,18 @@ impl Deployer {
                 .list_namespace(&change.key.namespace)
             {
                 self.queue.add(Job::Base(ObjectKey::of(&base)));
+            }
+        }
+        // Whoever is fenced runs nothing any more.
+        if differs(change, clusters::is_fenced) {
+            let bases = self.shared.cache(&apps::BASES);
+            let owners = bases.list_namespace(&change.key.namespace);
+            let owners = owners
+                .iter()
+                .filter_map(|it| meta::label(it, labels::SUBSCRIPTION_UID));
+            let owners: Vec<Tie> = owners.map(|uid| Tie::Uid(uid.to_owned())).collect();
+            for key in self.indexes().bases.keys(&owners) {
+                self.queue.add(Job::Base(key));
             }
         }
         if !differs(change, |it| (readiness(it), is_deleting(it))) {

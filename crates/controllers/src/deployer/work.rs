@@ -9,7 +9,7 @@ use distribution::division::Division;
 use distribution::overrides::Overrides;
 use distribution::{
     EventKind, Feed, Next, base, description, division, floor, inventory, policy, protection, release,
-    status, subscription,
+    stateful, status, subscription,
 };
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
@@ -144,6 +144,7 @@ impl Deployer {
         let division = match subscription.as_deref() {
             Some(subscription) => {
                 let inventory = inventory.as_deref();
+                let division = self.delay(subscription, inventory, &key.namespace, division);
                 let (division, held) =
                     floor::hold(subscription, inventory, &key.namespace, &descriptions, division);
                 for held in held {
@@ -181,6 +182,45 @@ impl Deployer {
         });
         self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)
             .await
+    }
+
+    /// What a cluster gets while others may still run what may not run twice.
+    fn delay(
+        &self,
+        subscription: &Value,
+        inventory: Option<&Value>,
+        namespace: &str,
+        division: Division,
+    ) -> Division {
+        let uid = meta::uid(subscription);
+        let may_delay = inventory.is_some_and(|inventory| {
+            let mut feeds = Feed::all_of(subscription).into_iter();
+            feeds.any(|feed| api::stateful::is(inventory, &feed))
+        });
+        if !may_delay {
+            return division;
+        }
+        let descriptions = self.indexes().descriptions.find(&Tie::Uid(uid.to_owned()));
+        let all = self.shared.cache(&clusters::MANAGED_CLUSTERS);
+        let (division, delayed) = stateful::delay(
+            &stateful::View {
+                subscription,
+                inventory,
+                namespace,
+                descriptions: &descriptions,
+                runs: &|home| all.list_namespace(home).iter().any(|it| !clusters::is_fenced(it)),
+            },
+            division,
+        );
+        if !delayed.is_empty() {
+            self.delayed().insert(uid.to_owned());
+        }
+        for delayed in delayed {
+            let note = delayed.to_string();
+            self.shared
+                .tell(subscription, EventKind::Normal, reasons::MOVE_HELD, &note);
+        }
+        division
     }
 
     async fn sync_description(&self, key: &ObjectKey) -> Outcome {

@@ -250,3 +250,37 @@ async fn description_name(fleet: &Fleet, home: &str) -> String {
     let one = fleet.await_one(&apps::DESCRIPTIONS, home).await;
     one["metadata"]["name"].as_str().unwrap().to_owned()
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_run_twice_ends_in_one_cluster_before_it_begins_in_another() {
+    let mut fleet = Fleet::start().await;
+    let homes = divided(&fleet).await;
+    let stateful = json!({"annotations": {annotations::STATEFUL: "true"}});
+    template(&fleet, json!({"metadata": stateful})).await;
+    let listed =
+        |it: &Value| it["metadata"]["annotations"][annotations::STATEFUL] == "apps/v1/Deployment/foo/web";
+    fleet
+        .await_object(&apps::FEED_INVENTORIES, Some("default"), "app", listed)
+        .await;
+    let runs = async |home: &String, replicas: u64| {
+        let entry = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "foo", "name": "web",
+            "observedStatus": {"replicas": replicas}});
+        let name = description_name(&fleet, home).await;
+        let status = json!({"phase": "Success", "manifestStatuses": [entry]});
+        fleet.report(home, &name, &status).await;
+    };
+    for home in &homes {
+        runs(home, 5).await;
+    }
+    answer(&fleet, [2, 8]).await;
+    description(&fleet, &homes[0], 2).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    description(&fleet, &homes[1], 5).await;
+    runs(&homes[0], 4).await;
+    description(&fleet, &homes[1], 6).await;
+    runs(&homes[0], 2).await;
+    description(&fleet, &homes[1], 8).await;
+    let told = fleet.await_events("Subscription", "app", "MoveHeld").await;
+    assert!(told[0].contains("may still run elsewhere"), "{told:?}");
+    fleet.stop().await;
+}
