@@ -3,12 +3,16 @@
 //!
 //! What the null server reaches is what the client and TLS leave: nothing measured here can be faster.
 
+mod agents;
 mod client;
 mod demo;
+mod figures;
+mod hop;
 mod null;
 mod phases;
 mod report;
 mod servers;
+mod tunnels;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +47,19 @@ fn main() -> ExitCode {
             Some(kinds) => runtime.block_on(api_server(&kinds)),
             None => Err(anyhow::anyhow!("known servers: null, tombolo, kubernetes")),
         },
-        _ => Err(anyhow::anyhow!("known benchmarks: api [SERVER…]")),
+        ["hop"] => runtime.block_on(hop::run()),
+        ["tunnels"] => runtime.block_on(tunnels::run(tunnels::CLUSTERS)),
+        ["tunnels", count] => match count.parse() {
+            Ok(count) => runtime.block_on(tunnels::run(count)),
+            Err(_) => Err(anyhow::anyhow!("{count:?} is no number of clusters")),
+        },
+        ["agents", count, url, token, authority] => match count.parse() {
+            Ok(count) => runtime.block_on(agents::run(count, url, token, &PathBuf::from(authority))),
+            Err(_) => Err(anyhow::anyhow!("{count:?} is no number of agents")),
+        },
+        _ => Err(anyhow::anyhow!(
+            "known benchmarks: api [SERVER…], tunnels [CLUSTERS], hop"
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

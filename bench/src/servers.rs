@@ -65,6 +65,10 @@ impl Process {
             .with_context(|| format!("cannot start {command:?}"))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// `VmRSS`: what is resident now; `VmHWM`: what was at most.
     pub(crate) fn memory_kib(&self, line: &str) -> anyhow::Result<f64> {
         memory_kib(self.0.id(), line)
@@ -77,6 +81,18 @@ impl Drop for Process {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// Time that a process has spent on processors.
+pub(crate) fn processor_seconds(pid: u32) -> anyhow::Result<f64> {
+    /// Linux counts in these for every program, whatever its kernel's own clock is.
+    const TICKS_A_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Behind the name, which may hold anything: state is the first, user and system time the 12th and 13th.
+    let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
+    let mut times = fields.split_whitespace().skip(11).take(2);
+    let mut next = || -> anyhow::Result<f64> { Ok(times.next().context("no times in stat")?.parse()?) };
+    Ok((next()? + next()?) / TICKS_A_SECOND)
 }
 
 fn memory_kib(pid: u32, line: &str) -> anyhow::Result<f64> {
