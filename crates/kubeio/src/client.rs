@@ -112,7 +112,7 @@ impl Client {
     pub fn from_config(config: kube::Config) -> Result<Self, Error> {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         Ok(Self {
-            transport: Transport::kube(config)?,
+            transport: Transport::https(&config)?,
             server,
             user_agent: USER_AGENT,
             bounds: Bounds::default(),
