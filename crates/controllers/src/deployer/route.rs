@@ -50,22 +50,13 @@ impl Deployer {
         if differs(change, |it| {
             (it["spec"]["schedulingStrategy"].clone(), binding(it))
         }) {
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
-        // What is ready in one cluster may be what another waits for.
-        let watched = |it: &Value| {
-            meta::annotation(it, annotations::MIN_AVAILABLE)
-                .map(|floor| (floor.to_owned(), it["status"]["aggregatedStatuses"].clone()))
-        };
-        if differs(change, watched) {
+        if differs(change, |it| {
+            meta::annotation(it, annotations::MIN_AVAILABLE).map(str::to_owned)
+        }) {
             self.queue.add(Job::Subscription(change.key.clone()));
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
         // A template that waits for the last of its users to go.
         let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
@@ -124,6 +115,17 @@ impl Deployer {
         }) {
             self.wake_subscription(change.object(), Job::Status);
         }
+        // What is ready in one cluster may be what another waits for.
+        if differs(change, |it| it["status"]["manifestStatuses"].clone()) {
+            let owner = label(change.object(), labels::SUBSCRIPTION_UID);
+            let subscriptions = self.indexes().subscriptions.find(&owner);
+            for subscription in subscriptions {
+                if meta::annotation(&subscription, annotations::MIN_AVAILABLE).is_some() {
+                    self.queue.add(Job::Subscription(ObjectKey::of(&subscription)));
+                    self.wake_bases(&subscription);
+                }
+            }
+        }
     }
 
     fn template(&self, change: &Change, job: fn(ObjectKey) -> Job) {
@@ -175,10 +177,7 @@ impl Deployer {
         let Some(subscription) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&change.key) else {
             return;
         };
-        let uid = Tie::Uid(meta::uid(&subscription).to_owned());
-        for key in self.indexes().bases.keys(&[uid]) {
-            self.queue.add(Job::Base(key));
-        }
+        self.wake_bases(&subscription);
     }
 
     fn release(&self, change: &Change) {
@@ -262,6 +261,14 @@ impl Deployer {
             {
                 self.queue.add(Job::Subscription(key));
             }
+        }
+    }
+
+    /// Wakes every Base of a Subscription.
+    fn wake_bases(&self, subscription: &Value) {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        for key in self.indexes().bases.keys(&[uid]) {
+            self.queue.add(Job::Base(key));
         }
     }
 

@@ -83,6 +83,12 @@ impl Deployer {
         found
     }
 
+    /// All Descriptions of a Subscription.
+    fn all_descriptions_of(&self, subscription: &Value) -> Vec<Arc<Value>> {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        self.indexes().descriptions.find(&uid)
+    }
+
     /// Why the Base of a cluster that is not bound any more is to stay. A cluster that leaves is not kept.
     fn stays(&self, subscription: &Value, base: &Value) -> Option<String> {
         let home = meta::namespace(base);
@@ -100,9 +106,14 @@ impl Deployer {
             .shared
             .cache(&apps::FEED_INVENTORIES)
             .get_key(&ObjectKey::of(subscription));
-        let descriptions = self.descriptions_of(base);
-        let held = floor::stays(subscription, inventory.as_deref(), home, &descriptions);
-        held.first().map(ToString::to_string)
+        let situation = floor::Situation {
+            subscription,
+            inventory: inventory.as_deref(),
+            namespace: home,
+            own: &self.descriptions_of(base),
+            all: &self.all_descriptions_of(subscription),
+        };
+        situation.stays().first().map(ToString::to_string)
     }
 
     async fn sync_base(&self, key: &ObjectKey) -> Outcome {
@@ -131,9 +142,18 @@ impl Deployer {
         };
         let division = match subscription.as_deref() {
             Some(subscription) => {
-                let inventory = inventory.as_deref();
-                let (division, held) =
-                    floor::hold(subscription, inventory, &key.namespace, &descriptions, division);
+                let all = match floor::Floor::of(subscription) {
+                    Some(_) => self.all_descriptions_of(subscription),
+                    None => Vec::new(),
+                };
+                let situation = floor::Situation {
+                    subscription,
+                    inventory: inventory.as_deref(),
+                    namespace: &key.namespace,
+                    own: &descriptions,
+                    all: &all,
+                };
+                let (division, held) = situation.hold(division);
                 for held in held {
                     self.shared.tell(
                         subscription,
@@ -212,10 +232,7 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let descriptions = self
-            .indexes()
-            .descriptions
-            .find(&Tie::Uid(meta::uid(&object).to_owned()));
+        let descriptions = self.all_descriptions_of(&object);
         let plan = status::plan(&status::View {
             subscription: &object,
             descriptions: &descriptions,
@@ -224,6 +241,7 @@ impl Deployer {
                     .cache(&clusters::MANAGED_CLUSTERS)
                     .get(Some(namespace), name)
             },
+            now: self.shared.env.now(),
         });
         self.finish(&object, reasons::FAILED_AGGREGATE_STATUS, plan).await
     }
