@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::error::chain;
+use crate::payloads;
 use crate::report::{self, Cidrs, Health, Snapshot, Usage};
 use crate::sight::Sight;
 
@@ -59,6 +60,7 @@ impl Heartbeat {
             tracing::warn!("nodes or pods of the cluster cannot be watched; the report will lack them");
         }
         let mut cidrs = Cidrs::default();
+        let mut features = Vec::new();
         let mut last: Option<(Instant, Value)> = None;
         let mut refusals = 0;
         let mut backoff = Backoff::new(Duration::from_secs(1), self.config.collect_interval);
@@ -69,13 +71,16 @@ impl Heartbeat {
             if due && (cidrs.cluster.is_none() || cidrs.service.is_none()) {
                 cidrs = self.find_cidrs().await;
             }
+            if due && let Some(now) = payloads::features(&self.parent).await {
+                features = now;
+            }
             let look = self.look().await;
             let changed = last
                 .as_ref()
                 .is_none_or(|(_, key)| *key != look.key(&self.config));
             let mut pause = self.config.collect_interval;
             if due || changed {
-                match self.report(&look, &cidrs).await {
+                match self.report(&look, &cidrs, &features).await {
                     Ok(true) => {
                         refusals = 0;
                         backoff.reset();
@@ -195,7 +200,7 @@ impl Heartbeat {
     }
 
     /// Writes one report; `false` if there is no ManagedCluster to write to.
-    async fn report(&self, look: &Look, cidrs: &Cidrs) -> Result<bool, kubeio::Error> {
+    async fn report(&self, look: &Look, cidrs: &Cidrs, features: &[&str]) -> Result<bool, kubeio::Error> {
         let mut cluster = self.clusters.list().first().map(|cluster| (**cluster).clone());
         for _ in 0..CONFLICT_TRIES {
             let Some(current) = cluster else {
@@ -214,7 +219,7 @@ impl Heartbeat {
                 }
                 continue;
             };
-            match self.write(look, cidrs, &current).await {
+            match self.write(look, cidrs, features, &current).await {
                 Ok(()) => return Ok(true),
                 // Somebody else wrote, or it was made anew: look at what there is now.
                 Err(error) if error.is_conflict() || error.is_not_found() => cluster = None,
@@ -225,7 +230,13 @@ impl Heartbeat {
         Ok(true)
     }
 
-    async fn write(&self, look: &Look, cidrs: &Cidrs, cluster: &Value) -> Result<(), kubeio::Error> {
+    async fn write(
+        &self,
+        look: &Look,
+        cidrs: &Cidrs,
+        features: &[&str],
+        cluster: &Value,
+    ) -> Result<(), kubeio::Error> {
         let key = ObjectKey::of(cluster);
         let snapshot = Snapshot {
             now: self.env.now(),
@@ -234,6 +245,7 @@ impl Heartbeat {
             health: look.health,
             cidrs,
             usage: &look.usage,
+            features,
             conditions: cluster["status"]["conditions"]
                 .as_array()
                 .map(Vec::as_slice)

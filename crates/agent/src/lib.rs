@@ -14,6 +14,7 @@ mod heartbeat;
 pub mod identity;
 mod leave;
 mod parent;
+mod payloads;
 mod predictor;
 pub mod registration;
 mod renewal;

@@ -21,7 +21,7 @@ use crate::parent::ParentConnector;
 use crate::predictor::Predictor;
 use crate::registration::Membership;
 use crate::sight::Sight;
-use crate::{renewal, tunnel};
+use crate::{payloads, renewal, tunnel};
 
 /// How long what is under way may take once the session is over.
 const FINISH: Duration = Duration::from_secs(4);
@@ -96,6 +96,7 @@ impl Session {
             parent: parent.clone(),
             child: child.clone(),
             namespace: membership.namespace.clone(),
+            contents: payloads::contents(&parent, &cluster_id),
             duty: duties,
             recovery: config.gates.recovery,
             workers: config.workers,

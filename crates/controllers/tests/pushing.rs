@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::entry::{Digest, Entry, Reference};
 use api::{annotations, apps, clusters, finalizers, kubernetes, names, proxies, secret};
 use apiserver::{ApiServer, Body, Caller, GroupHandler, RequestInfo, UserInfo};
 use futures::future::BoxFuture;
@@ -424,5 +425,42 @@ async fn an_impasse_is_told_on_the_description() {
         )
         .await;
     world.phase("Success").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parent_applies_what_a_description_only_refers_to() {
+    let world = World::start("Push", json!(true)).await;
+    world.parent.create_namespaces(&[api::payloads::NAMESPACE]).await;
+    world.publish("one").await;
+    world.describe(&[shop()]).await;
+    world.phase("Success").await;
+    let object = config_map("big", &"x".repeat(1_000_000));
+    let text = object.to_string();
+    let digest = Digest::of(text.as_bytes());
+    let reference = Entry::Reference(Reference {
+        digest: digest.clone(),
+        size: text.len() as u64,
+        object: api::feed::Feed::of_object(&object),
+    });
+    let raw = json!({"spec": {"raw": [Entry::Object(shop()).to_raw(), reference.to_raw()]}});
+    world
+        .parent
+        .change(&apps::DESCRIPTIONS, Some(HOME), "app", &raw)
+        .await;
+    let description = world.phase("Failure").await;
+    let reason = description["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("ConfigMap shop/big: its content cannot be got:") && reason.contains("not found"),
+        "{reason}"
+    );
+    for piece in api::payloads::pieces(&digest, text.as_bytes()) {
+        world
+            .parent
+            .create(&api::payloads::PAYLOADS, Some(api::payloads::NAMESPACE), &piece)
+            .await;
+    }
+    world.phase("Success").await;
+    world.value("big", &"x".repeat(1_000_000)).await;
     world.stop().await;
 }

@@ -10,8 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use api::annotations::MIN_AVAILABLE;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use api::entry::{self, Entry};
 use machinery::{meta, resource};
 use serde_json::Value;
 
@@ -200,27 +199,26 @@ impl Situation<'_> {
 }
 
 /// Whether clusters say how many of a kind's replicas are ready: of others nobody could wait for that.
-fn tells_readiness(feed: &Feed) -> bool {
+pub(crate) fn tells_readiness(feed: &Feed) -> bool {
     let (group, _) = resource::split_api_version(&feed.api_version);
     group == "apps" && ["Deployment", "ReplicaSet", "StatefulSet"].contains(&feed.kind.as_str())
 }
 
 /// How many replicas of a feed the Descriptions of a cluster deliver now.
 fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
-    let raws = descriptions
-        .iter()
-        .filter(|it| !meta::is_deleting(it))
-        .filter_map(|it| it["spec"]["raw"].as_array())
-        .flatten();
-    raws.filter_map(|raw| BASE64.decode(raw.as_str()?).ok())
-        .filter_map(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
-        .find(|object| Feed::of_object(object).is_same(feed))?
-        .pointer(path)?
-        .as_u64()
+    let live = descriptions.iter().filter(|it| !meta::is_deleting(it));
+    let mut entries = live.flat_map(|it| entry::entries(it));
+    match entries.find(|entry| entry.feed().is_same(feed))? {
+        Entry::Object(object) => object.pointer(path)?.as_u64(),
+        // Nothing that is divided is packed so.
+        Entry::Reference(_) | Entry::Sealed(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::json;
 
     use super::*;

@@ -9,8 +9,8 @@ use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
 use crate::{
-    FeedIndex, base, description, division, floor, inventory, policy, protection, release, services, status,
-    subscription,
+    FeedIndex, base, description, division, floor, inventory, pack, policy, protection, release, services,
+    status, subscription,
 };
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
@@ -65,6 +65,9 @@ pub fn fuzz_plans(bytes: &[u8]) {
             descriptions: &descriptions,
             referenced: &templates,
             overrides: &overrides,
+            packing: &pack::Packing {
+                stored: Some(&|_| false),
+            },
         }),
         description::plan(&description::View {
             description: &a_description,

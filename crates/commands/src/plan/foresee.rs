@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::{apps, clusters, labels};
 use distribution::overrides::Overrides;
+use distribution::pack::Packing;
 use distribution::replicas::{OwnKind, OwnKinds};
 use distribution::{Action, Feed, FeedIndex, Next, Target, base, division, inventory, subscription};
 use machinery::patch::merge_patch;
@@ -383,6 +384,7 @@ fn descriptions_after(
                 clusters: members.get(namespace).unwrap_or(&none),
                 division: Some(&division),
             },
+            packing: &Packing::default(),
         });
         if let Next::Blocked(why) = plan.next {
             *held.entry(why).or_default() += 1;

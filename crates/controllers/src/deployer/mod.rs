@@ -10,7 +10,8 @@ mod work;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes};
+use api::entry::Digest;
+use api::{apps, clusters, kubernetes, payloads};
 use distribution::protection::InUse;
 use distribution::replicas::OwnKinds;
 use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
@@ -36,6 +37,8 @@ pub(crate) enum Job {
     Inventory(ObjectKey),
     /// A Manifest's protection.
     Manifest(ObjectKey),
+    /// A payload, which may be used no longer.
+    Payload(Digest),
     /// A HelmChart's protection.
     Chart(ObjectKey),
     /// A Localization, or without a namespace a Globalization.
@@ -85,6 +88,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         inventories: subscribe(&apps::FEED_INVENTORIES),
         clusters: subscribe(&clusters::MANAGED_CLUSTERS),
         namespaces: subscribe(&kubernetes::NAMESPACES),
+        payloads: subscribe(&payloads::PAYLOADS),
     };
     tokio::select! {
         biased;
@@ -106,4 +110,5 @@ struct Sources {
     inventories: Changes,
     clusters: Changes,
     namespaces: Changes,
+    payloads: Changes,
 }

@@ -1,8 +1,10 @@
 //! Which objects a change makes worth a look.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{annotations, apps, labels};
+use api::entry::{self, Digest};
+use api::{annotations, apps, labels, payloads};
 use distribution::Feed;
 use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
@@ -30,6 +32,7 @@ impl Deployer {
                 change = sources.inventories.next() => self.inventory(&change),
                 change = sources.clusters.next() => self.cluster(&change),
                 change = sources.namespaces.next() => self.namespace(&change),
+                change = sources.payloads.next() => self.payload(&change),
             }
         }
     }
@@ -95,6 +98,14 @@ impl Deployer {
         let kept = |it: &Value| {
             ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone())
         };
+        if differs(change, |it| it["spec"].clone()) {
+            let of = |state: &Option<Arc<Value>>| -> BTreeSet<Digest> {
+                state.iter().flat_map(|it| entry::digests(it)).collect()
+            };
+            for dropped in of(&change.old).difference(&of(&change.new)) {
+                self.queue.add(Job::Payload(dropped.clone()));
+            }
+        }
         if differs(change, |it| (it["spec"].clone(), is_deleting(it), kept(it))) {
             let owner = label(change.object(), labels::CONFIG_UID);
             for key in self.indexes().bases.keys(&[owner]) {
@@ -214,8 +225,9 @@ impl Deployer {
     }
 
     fn cluster(&self, change: &Change) {
-        // Globalizations choose clusters by their labels.
-        if change.old.is_some() && differs(change, |it| it["metadata"]["labels"].clone()) {
+        // Globalizations choose clusters by their labels, and agents say what they understand.
+        let received = |it: &Value| [&it["metadata"]["labels"], &it["status"]["features"]].map(Value::clone);
+        if change.old.is_some() && differs(change, received) {
             for base in self
                 .shared
                 .cache(&apps::BASES)
@@ -250,6 +262,21 @@ impl Deployer {
         {
             self.queue.add(Job::Status(key));
         }
+    }
+
+    fn payload(&self, change: &Change) {
+        let Some(digest) = payloads::digest_of_name(&change.key.name) else {
+            return;
+        };
+        if change.new.is_none() {
+            let users = self.indexes().descriptions.keys(&[Tie::Payload(digest.clone())]);
+            for user in users {
+                if let Some(base) = distribution::base::name_of_base(&user.name) {
+                    self.queue.add(Job::Base(ObjectKey::new(&*user.namespace, base)));
+                }
+            }
+        }
+        self.queue.add(Job::Payload(digest));
     }
 
     fn namespace(&self, change: &Change) {

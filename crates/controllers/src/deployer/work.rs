@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes, labels, reasons};
+use api::entry::Digest;
+use api::{apps, clusters, kubernetes, labels, payloads, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
+use distribution::pack::Packing;
 use distribution::{
-    EventKind, Feed, Next, base, description, division, floor, inventory, policy, protection, release,
-    status, subscription,
+    EventKind, Feed, Next, base, description, division, floor, inventory, payload, policy, protection,
+    release, status, subscription,
 };
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
@@ -29,6 +31,7 @@ impl Deployer {
             Job::Status(key) => self.sync_status(&key).await,
             Job::Inventory(key) => self.sync_inventory(&key).await,
             Job::Manifest(key) => self.protect(&apps::MANIFESTS, &key).await,
+            Job::Payload(digest) => self.sync_payload(&digest).await,
             Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
             Job::Policy(key) => self.sync_policy(&key).await,
         }
@@ -175,6 +178,8 @@ impl Deployer {
             .shared
             .cache(&clusters::MANAGED_CLUSTERS)
             .list_namespace(&key.namespace);
+        let payloads = self.shared.cache(&payloads::PAYLOADS);
+        let is_stored = |name: &str| payloads.get(Some(payloads::NAMESPACE), name).is_some();
         let plan = base::plan(&base::View {
             base: &object,
             template: &|feed| lookup(&templates, feed),
@@ -185,6 +190,9 @@ impl Deployer {
                 localizations: &localizations,
                 clusters: &clusters,
                 division: Some(&division),
+            },
+            packing: &Packing {
+                stored: payloads.is_ready().then_some(&is_stored),
             },
         });
         self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)
@@ -226,6 +234,27 @@ impl Deployer {
             },
         });
         self.finish(&object, reasons::HELM_RELEASE_FAILURE, plan).await
+    }
+
+    async fn sync_payload(&self, digest: &Digest) -> Outcome {
+        let all = self.shared.cache(&payloads::PAYLOADS);
+        let all = all.list_namespace(payloads::NAMESPACE).into_iter();
+        let pieces: Vec<Arc<Value>> = all
+            .filter(|it| payloads::digest_of_name(meta::name(it)).as_ref() == Some(digest))
+            .collect();
+        let Some(first) = pieces.first().cloned() else {
+            return Outcome::Done;
+        };
+        let plan = payload::plan(&payload::View {
+            pieces: &pieces,
+            is_used: !self
+                .indexes()
+                .descriptions
+                .keys(&[Tie::Payload(digest.clone())])
+                .is_empty(),
+            now: self.shared.env.now(),
+        });
+        self.finish(&first, reasons::FAILED_SYNCED, plan).await
     }
 
     async fn sync_status(&self, key: &ObjectKey) -> Outcome {

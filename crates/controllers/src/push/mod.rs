@@ -13,7 +13,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::deployer::{Deployer, Duty, Metrics, Parts};
+use ::deployer::contents::Store;
+use ::deployer::{Contents, Deployer, Duty, Metrics, Parts};
 use api::{apps, clusters, kubernetes, names};
 use distribution::sync;
 use kubeio::{Bounds, Cache, CacheOptions, Changes, ObjectKey};
@@ -46,6 +47,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &Cancella
         shared: Arc::clone(shared),
         hitches: Arc::clone(&hitches),
         metrics: metrics.clone(),
+        contents: Contents::new(Arc::new(Store(shared.client.clone()))),
         pushed: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
@@ -82,6 +84,8 @@ struct Pusher {
     shared: Arc<Shared>,
     hitches: Arc<Hitches>,
     metrics: Metrics,
+    /// One for all clusters: what is kept of payloads is kept once.
+    contents: Contents,
     /// By ManagedCluster.
     pushed: BTreeMap<ObjectKey, Pushed>,
     tasks: JoinSet<()>,
@@ -133,13 +137,13 @@ impl Pusher {
             over: over.clone(),
         };
         let (shared, metrics) = (Arc::clone(&self.shared), self.metrics.clone());
-        let hitches = Arc::clone(&self.hitches);
+        let (hitches, contents) = (Arc::clone(&self.hitches), self.contents.clone());
         self.tasks.spawn(async move {
             let _over = over.drop_guard();
             if let Some(earlier) = earlier {
                 earlier.over.cancelled().await;
             }
-            push(&shared, &hitches, &metrics, &namespace, &link, &stop).await;
+            push(&shared, &hitches, &metrics, &contents, &namespace, &link, &stop).await;
         });
         pushed
     }
@@ -157,6 +161,7 @@ async fn push(
     shared: &Shared,
     hitches: &Hitches,
     metrics: &Metrics,
+    contents: &Contents,
     namespace: &str,
     link: &Link,
     stop: &CancellationToken,
@@ -177,6 +182,7 @@ async fn push(
             parent: shared.client.clone(),
             child,
             namespace: namespace.to_owned(),
+            contents: contents.clone(),
             duty: watch::channel(Some(Duty::Deploy)).1,
             recovery: true,
             workers: WORKERS,
