@@ -9,6 +9,7 @@ use http::Request;
 use kubeio::{Cache, Client, ListOptions, ObjectKey, Patch};
 use machinery::meta;
 use machinery::quantity::Quantity;
+use sealing::KeyRing;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::config::Config;
 use crate::error::chain;
 use crate::payloads;
 use crate::report::{self, Cidrs, Health, Snapshot, Usage};
+use crate::sealing_key;
 use crate::sight::Sight;
 
 /// How long the first look waits for the watches of the child.
@@ -45,6 +47,8 @@ pub(crate) struct Heartbeat {
     pub(crate) cluster_id: String,
     /// The ManagedCluster, in a cache of its namespace.
     pub(crate) clusters: Cache,
+    /// The keys of the cluster, the first of which the parent is told.
+    pub(crate) ring: Arc<KeyRing>,
 }
 
 impl Heartbeat {
@@ -73,6 +77,9 @@ impl Heartbeat {
             }
             if due && let Some(now) = payloads::features(&self.parent).await {
                 features = now;
+            }
+            if due {
+                sealing_key::refresh(&self.child, &self.config.namespace, &self.ring).await;
             }
             let look = self.look().await;
             let changed = last
@@ -246,6 +253,7 @@ impl Heartbeat {
             cidrs,
             usage: &look.usage,
             features,
+            encryption_key: self.ring.public().map(|key| key.to_string()),
             conditions: cluster["status"]["conditions"]
                 .as_array()
                 .map(Vec::as_slice)

@@ -20,6 +20,7 @@ pub mod registration;
 mod renewal;
 pub mod report;
 mod run;
+mod sealing_key;
 mod session;
 mod sight;
 mod tunnel;

@@ -11,14 +11,16 @@ use http::{Request, StatusCode};
 use kubeio::{Client, ObjectKey};
 use machinery::ApiError;
 use runtime::Chain;
+use sealing::KeyRing;
 use serde_json::Value;
 
-/// What a cluster's Descriptions refer to.
-pub(crate) fn contents(parent: &Client, cluster_id: &str) -> Contents {
-    Contents::new(Arc::new(Hub {
+/// What a cluster's Descriptions refer to, and what is sealed in them.
+pub(crate) fn contents(parent: &Client, cluster_id: &str, ring: Arc<KeyRing>) -> Contents {
+    let hub = Hub {
         parent: parent.clone(),
         cluster_id: cluster_id.to_owned(),
-    }))
+    };
+    Contents::new(Arc::new(hub), ring)
 }
 
 /// The hub of a parent, as one cluster asks it.

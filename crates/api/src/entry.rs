@@ -24,9 +24,6 @@ pub const PAYLOAD_REFERENCES: &str = "payload-references";
 const REFERENCE: &str = "PayloadReference";
 /// Kind of a [`Sealed`].
 const SEALED: &str = "Sealed";
-/// No document is longer in base64, so that nobody decodes a long entry to find out that it is none. (A name has at most
-/// 253 bytes, and all else is shorter.)
-const LONGEST_REFERENCE: usize = 8 << 10;
 
 /// The SHA-256 of a payload: `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,6 +209,12 @@ impl Entry {
     }
 }
 
+/// How every document begins in base64: its fields are sorted, and three bytes are four digits.
+fn beginning() -> String {
+    let text = format!("{{\"apiVersion\":\"{}\"", api_version());
+    STANDARD.encode(&text[..text.len() / 3 * 3])
+}
+
 fn api_version() -> String {
     format!("{GROUP}/{VERSION}")
 }
@@ -236,11 +239,12 @@ pub fn raw(description: &Value) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// The payloads that a Description refers to.
+/// The payloads that a Description refers to. Only entries that begin as ours do are looked into: this is asked often.
 pub fn digests(description: &Value) -> impl Iterator<Item = Digest> {
-    let short = |entry: &&Value| entry.as_str().is_some_and(|text| text.len() <= LONGEST_REFERENCE);
-    let short = raw(description).iter().filter(short);
-    short.filter_map(|entry| match Entry::read(entry) {
+    let beginning = beginning();
+    let ours = move |entry: &&Value| entry.as_str().is_some_and(|text| text.starts_with(&beginning));
+    let ours = raw(description).iter().filter(ours);
+    ours.filter_map(|entry| match Entry::read(entry) {
         Ok(Entry::Reference(reference)) => Some(reference.digest),
         Ok(Entry::Object(_) | Entry::Sealed(_)) | Err(_) => None,
     })

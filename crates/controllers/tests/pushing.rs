@@ -464,3 +464,42 @@ async fn the_parent_applies_what_a_description_only_refers_to() {
     world.value("big", &"x".repeat(1_000_000)).await;
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_parent_applies_is_sealed_to_its_own_key() {
+    let world = World::start("Push", json!(true)).await;
+    world.publish("one").await;
+    let kept = world
+        .parent
+        .await_object(
+            &kubernetes::SECRETS,
+            Some(names::SYSTEM_NAMESPACE),
+            names::CONTROLLERS_KEY_SECRET,
+            |_| true,
+        )
+        .await;
+    let key: sealing::PublicKey = kept["data"]["publicKey"].as_str().unwrap().parse().unwrap();
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"},
+        "stringData": {"password": "hunter2"}});
+    let fingerprints = sealing::Fingerprints::new(&[7; 32]).unwrap();
+    let sealed = key.seal(
+        &api::feed::Feed::of_object(&object),
+        object.to_string().as_bytes(),
+        &fingerprints,
+    );
+    let raw = [Entry::Object(shop()), Entry::Sealed(sealed.unwrap())].map(|entry| entry.to_raw());
+    let description = json!({"metadata": {"name": "app", "finalizers": [finalizers::APP]},
+        "spec": {"deployer": "Generic", "raw": raw}});
+    world
+        .parent
+        .create(&apps::DESCRIPTIONS, Some(HOME), &description)
+        .await;
+    world.phase("Success").await;
+    world
+        .child
+        .await_object(&kubernetes::SECRETS, Some("shop"), "key", |it| {
+            it["data"]["password"] == "aHVudGVyMg=="
+        })
+        .await;
+    world.stop().await;
+}

@@ -13,6 +13,7 @@ use api::payloads::{self, PAYLOADS};
 use futures::future::BoxFuture;
 use kubeio::{Client, ObjectKey};
 use runtime::Chain;
+use sealing::KeyRing;
 use serde_json::Value;
 
 /// What is kept in memory, in bytes.
@@ -25,6 +26,8 @@ pub const LARGEST: u64 = 8 << 20;
 pub enum Obstacle {
     /// Its payload does not come.
     Payload(String),
+    /// What is sealed does not open.
+    Sealed(sealing::Error),
     /// What came is not what the Description says.
     Wrong(String),
 }
@@ -34,6 +37,7 @@ impl Obstacle {
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Payload(_) => "PayloadUnavailable",
+            Self::Sealed(_) => "NotOpened",
             Self::Wrong(_) => "PayloadWrong",
         }
     }
@@ -43,6 +47,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Payload(why) => write!(f, "its content cannot be got: {why}"),
+            Self::Sealed(why) => write!(f, "its content cannot be read: {why}"),
             Self::Wrong(why) => write!(f, "its content is not what the Description says: {why}"),
         }
     }
@@ -65,6 +70,7 @@ pub trait Source: Send + Sync {
 #[derive(Clone)]
 pub struct Contents {
     source: Arc<dyn Source>,
+    keys: Arc<KeyRing>,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -75,10 +81,11 @@ impl fmt::Debug for Contents {
 }
 
 impl Contents {
-    /// From a source.
-    pub fn new(source: Arc<dyn Source>) -> Self {
+    /// From a source, and with keys for what is sealed.
+    pub fn new(source: Arc<dyn Source>, keys: Arc<KeyRing>) -> Self {
         Self {
             source,
+            keys,
             kept: Arc::default(),
         }
     }
@@ -91,7 +98,10 @@ impl Contents {
         match entry {
             Entry::Object(object) => Ok(object),
             Entry::Reference(reference) => self.payload(description, &reference).await,
-            Entry::Sealed(_) => Err(Obstacle::Wrong("it is sealed".to_owned())),
+            Entry::Sealed(sealed) => {
+                let bytes = self.keys.open(&sealed).map_err(Obstacle::Sealed)?;
+                read(&bytes, &sealed.object)
+            }
         }
     }
 
@@ -124,7 +134,9 @@ impl Contents {
 
 /// The object that some bytes are, if it is the one that is asked for.
 fn read(bytes: &[u8], asked: &Feed) -> Result<Value, Obstacle> {
-    let object: Value = serde_json::from_slice(bytes).map_err(|error| Obstacle::Wrong(error.to_string()))?;
+    // Of a Secret nothing is repeated, not even what is wrong with it.
+    let object: Value =
+        serde_json::from_slice(bytes).map_err(|_| Obstacle::Wrong("it is no JSON".to_owned()))?;
     let found = Feed::of_object(&object);
     if found == *asked {
         Ok(object)
@@ -250,7 +262,7 @@ mod tests {
                 "no object",
                 reference(b"x", 1),
                 Ok(b"x".to_vec()),
-                Some("expected value"),
+                Some("it is no JSON"),
             ),
             (
                 "too large",
@@ -259,7 +271,7 @@ mod tests {
                 Some("too many"),
             ),
         ] {
-            let contents = Contents::new(Arc::new(Fixed(Mutex::new(vec![answer]))));
+            let contents = Contents::new(Arc::new(Fixed(Mutex::new(vec![answer]))), Arc::default());
             let found = contents.object(&key, entry.clone()).await;
             match expected {
                 None => {
@@ -271,6 +283,42 @@ mod tests {
                     assert!(why.contains(words), "{case}: {why}");
                 }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_sealed_opens_with_the_right_key_only() {
+        let key = ObjectKey::new("ns", "d");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "aHVudGVyMg=="}});
+        let fingerprints = sealing::Fingerprints::new(&[7; 32]).unwrap();
+        let pair = sealing::KeyPair::generate().unwrap();
+        let sealed = |json: &str| {
+            let sealed = pair
+                .public()
+                .seal(&Feed::of_object(&secret), json.as_bytes(), &fingerprints);
+            Entry::Sealed(sealed.unwrap())
+        };
+        let (good, wrong) = (sealed(&secret.to_string()), sealed("hunter2"));
+        let contents = |ring: KeyRing| Contents::new(Arc::new(Fixed(Mutex::default())), Arc::new(ring));
+        let none = contents(KeyRing::default())
+            .object(&key, good.clone())
+            .await
+            .unwrap_err();
+        let other = sealing::KeyPair::generate().unwrap();
+        let other = contents(KeyRing::of(other))
+            .object(&key, good.clone())
+            .await
+            .unwrap_err();
+        let ours = contents(KeyRing::of(pair));
+        assert_eq!(ours.object(&key, good).await, Ok(secret));
+        let wrong = ours.object(&key, wrong).await.unwrap_err();
+        for (why, word) in [
+            (&none, "NotOpened"),
+            (&other, "NotOpened"),
+            (&wrong, "PayloadWrong"),
+        ] {
+            assert_eq!(why.word(), word);
+            assert!(!format!("{why} {why:?}").contains("hunter2"), "{why}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::feed::{self, Feed};
 use crate::floor;
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
-use crate::pack::{self, Item, Packing};
+use crate::pack::{self, Item, PackError, Packing};
 
 /// What one plan may look at.
 #[derive(Clone, Copy)]
@@ -259,6 +259,8 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
 enum BuildError {
     #[error(transparent)]
     Override(#[from] OverrideError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
     #[error("{0} cannot be distributed: it would be taken for what stands for another object")]
     Document(Feed),
 }
@@ -305,7 +307,7 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, 
             clusters.first().map(|it| &**it),
             have.map(|it| &**it),
             view.packing,
-        );
+        )?;
         pieces = packed.pieces;
         let spec = json!({"raw": packed.raw});
         wanted.push(description(view.base, Deployer::Generic, spec));

@@ -78,6 +78,7 @@ fn pass_divided(world: &World, division: &Division) -> Plan {
                     .get(&payloads::PAYLOADS, payloads::NAMESPACE, name)
                     .is_some()
             }),
+            seal: None,
         },
     })
 }

@@ -67,6 +67,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
             overrides: &overrides,
             packing: &pack::Packing {
                 stored: Some(&|_| false),
+                seal: None,
             },
         }),
         description::plan(&description::View {

@@ -47,6 +47,8 @@ pub struct Snapshot<'a> {
     pub usage: &'a Usage,
     /// What this agent understands beyond the common.
     pub features: &'a [&'a str],
+    /// The key that Secrets are encrypted to.
+    pub encryption_key: Option<String>,
     /// The conditions that the ManagedCluster has now.
     pub conditions: &'a [Value],
 }
@@ -61,6 +63,7 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         cidrs,
         usage,
         features,
+        encryption_key,
         conditions: old_conditions,
     } = snapshot;
     let Health {
@@ -88,6 +91,7 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         "predictorEnabled": config.gates.predictor,
         "predictorAddress": config.predictor_address(),
         "features": features,
+        "encryptionKey": encryption_key,
         "predictorDirectAccess": config.predictor.direct_access && config.built_in_predictor().is_none(),
         "conditions": conditions::merge(old_conditions, ready::ready(*health, *now)),
     });
@@ -151,6 +155,7 @@ mod tests {
             cidrs: &cidrs,
             usage: &usage,
             features: &["payload-references"],
+            encryption_key: Some("key".to_owned()),
             conditions: &[],
         };
         let status = status(&config, &snapshot);
@@ -180,6 +185,7 @@ mod tests {
             "predictorAddress",
             "predictorDirectAccess",
             "features",
+            "encryptionKey",
         ] {
             assert!(
                 status.get(field).is_some_and(|value| !value.is_null()),

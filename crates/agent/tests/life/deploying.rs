@@ -566,3 +566,88 @@ async fn what_a_description_refers_to_is_got_from_the_hub() {
         .await;
     agent.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sealed_to_the_cluster_is_opened_in_it_alone() {
+    let mut world = World::start().await;
+    world.config.report_interval = std::time::Duration::from_secs(30);
+    let agent = world.agent();
+    world.approve("token-1").await;
+    let told = async |other_than: &str| -> String {
+        let cluster = world
+            .wait(
+                &world.parent,
+                &clusters::MANAGED_CLUSTERS,
+                Some(NAMESPACE),
+                "edge-7",
+                |it| {
+                    it["status"]["encryptionKey"]
+                        .as_str()
+                        .is_some_and(|key| key != other_than)
+                },
+            )
+            .await;
+        cluster["status"]["encryptionKey"].as_str().unwrap().to_owned()
+    };
+    let fingerprints = sealing::Fingerprints::new(&[7; 32]).unwrap();
+    let seal = |key: &str, value: &str| {
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"},
+            "stringData": {"password": value}});
+        let key: sealing::PublicKey = key.parse().unwrap();
+        let feed = api::feed::Feed::of_object(&object);
+        let sealed = key.seal(&feed, object.to_string().as_bytes(), &fingerprints);
+        Entry::Sealed(sealed.unwrap()).to_raw()
+    };
+    let shop = Entry::Object(namespace("shop")).to_raw();
+    let first = told("").await;
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&first, "hunter2")])
+        .await;
+    world.phase("app", "Success").await;
+    let secrets = &kubernetes::SECRETS;
+    let holds = async |value: &str| {
+        world
+            .wait(&world.child, secrets, Some("shop"), "key", |it| {
+                it["data"]["password"] == value
+            })
+            .await
+    };
+    holds("aHVudGVyMg==").await;
+
+    // The key outlives the agent, and goes with its Secret.
+    agent.stop().await;
+    let agent = world.agent();
+    let stranger = sealing::KeyPair::generate().unwrap().public().to_string();
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&stranger, "hunter3")])
+        .await;
+    let description = world.phase("app", "Failure").await;
+    let status = &description["status"];
+    assert_eq!(status["conditions"][0]["reason"], "NotOpened");
+    let reason = status["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("Secret shop/key: its content cannot be read: it is encrypted to key"),
+        "{reason}"
+    );
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&first, "hunter4")])
+        .await;
+    world.phase("app", "Success").await;
+    holds("aHVudGVyNA==").await;
+    let own = Some(world.config.namespace.as_str());
+    world
+        .delete(&world.child, secrets, own, api::names::AGENT_KEY_SECRET)
+        .await;
+    let second = told(&first).await;
+    world
+        .describe_raw("app", vec![shop, seal(&second, "hunter5")])
+        .await;
+    holds("aHVudGVyNQ==").await;
+    let events = world
+        .parent
+        .list(&kubernetes::EVENTS, None, &ListOptions::default())
+        .await
+        .unwrap();
+    assert!(!json!(events.items).to_string().contains("hunter"));
+    agent.stop().await;
+}

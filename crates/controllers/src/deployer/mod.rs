@@ -20,6 +20,7 @@ use runtime::CancellationToken;
 
 use crate::config::Config;
 use crate::deployer::indexes::Indexes;
+use crate::seal::Sealer;
 use crate::shared::Shared;
 
 /// One object to look at.
@@ -47,6 +48,7 @@ pub(crate) enum Job {
 
 pub(crate) struct Deployer {
     shared: Arc<Shared>,
+    sealer: Arc<Sealer>,
     indexes: Mutex<Indexes>,
     queue: Queue<Job>,
     /// Whether FeedInventories are made here.
@@ -62,13 +64,19 @@ impl Deployer {
 }
 
 /// Runs the group until the token is cancelled.
-pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    config: &Config,
+    sealer: &Arc<Sealer>,
+    stop: &CancellationToken,
+) {
     let options = QueueOptions {
         base: Duration::from_millis(20),
         max: Duration::from_secs(30),
     };
     let deployer = Deployer {
         shared: Arc::clone(shared),
+        sealer: Arc::clone(sealer),
         indexes: Mutex::new(Indexes::new(shared)),
         queue: Queue::new(options),
         feed_inventory: config.feed_inventory,

@@ -226,7 +226,17 @@ impl Deployer {
 
     fn cluster(&self, change: &Change) {
         // Globalizations choose clusters by their labels, and agents say what they understand.
-        let received = |it: &Value| [&it["metadata"]["labels"], &it["status"]["features"]].map(Value::clone);
+        let received = |it: &Value| {
+            let (labels, status) = (it["metadata"]["labels"].clone(), &it["status"]);
+            let understood = [&status["features"], &status["encryptionKey"]].map(Value::clone);
+            let has_reported = !status["lastObservedTime"].is_null();
+            (
+                labels,
+                understood,
+                has_reported,
+                distribution::sync::deployer_of(it),
+            )
+        };
         if change.old.is_some() && differs(change, received) {
             for base in self
                 .shared

@@ -193,6 +193,7 @@ impl Deployer {
             },
             packing: &Packing {
                 stored: payloads.is_ready().then_some(&is_stored),
+                seal: Some(&*self.sealer),
             },
         });
         self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)

@@ -19,6 +19,7 @@ use api::{apps, clusters, kubernetes, names};
 use distribution::sync;
 use kubeio::{Bounds, Cache, CacheOptions, Changes, ObjectKey};
 use runtime::{CancellationToken, Chain};
+use sealing::KeyRing;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -38,7 +39,12 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Pushes until the token is cancelled, then finishes what is under way.
-pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    metrics: &Metrics,
+    keys: &Arc<KeyRing>,
+    stop: &CancellationToken,
+) {
     let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
     let mut namespaces = shared.cache(&kubernetes::NAMESPACES).subscribe();
     let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
@@ -47,7 +53,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &Cancella
         shared: Arc::clone(shared),
         hitches: Arc::clone(&hitches),
         metrics: metrics.clone(),
-        contents: Contents::new(Arc::new(Store(shared.client.clone()))),
+        contents: Contents::new(Arc::new(Store(shared.client.clone())), Arc::clone(keys)),
         pushed: BTreeMap::new(),
         tasks: JoinSet::new(),
     };

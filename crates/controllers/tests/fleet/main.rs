@@ -3,16 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod harness;
+mod packing;
 mod policies;
 mod services;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes, labels, payloads};
-use kubeio::ListOptions;
-use machinery::meta;
-use serde_json::{Value, json};
+use api::{apps, clusters, kubernetes, labels};
+use serde_json::json;
 
 use harness::Fleet;
 
@@ -800,90 +799,5 @@ async fn sends_each_cluster_its_share_only() {
             assert!(value.contains(&share.to_string()), "{value}");
         }
     }
-    fleet.stop().await;
-}
-
-/// A template of a ConfigMap with so many bytes.
-async fn set_map(fleet: &Fleet, name: &str, bytes: usize) {
-    let patch = json!({"template": {"data": {"x": "y".repeat(bytes)}}});
-    let full = format!("configmaps.foo.{name}");
-    fleet
-        .change(&apps::MANIFESTS, "clusternet-reserved", &full, None, &patch)
-        .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn large_objects_are_kept_once_for_all_clusters_as_long_as_one_refers_to_them() {
-    let mut fleet = Fleet::start().await;
-    let homes = [fleet.join("edge-7").await, fleet.join("edge-8").await];
-    for (home, name) in homes.iter().zip(["edge-7", "edge-8"]) {
-        let status = json!({"status": {"features": ["payload-references"]}});
-        fleet
-            .change(&clusters::MANAGED_CLUSTERS, home, name, Some("status"), &status)
-            .await;
-    }
-    for name in ["a", "b", "c"] {
-        fleet.manifest("v1", "ConfigMap", "foo", name).await;
-        set_map(&fleet, name, 920_000).await;
-    }
-    fleet.subscribe(&[&homes[0], &homes[1]]).await;
-    let referred = |description: &Value| api::entry::digests(description).collect::<Vec<_>>();
-    let stored = async || {
-        let all = fleet
-            .client
-            .list(&payloads::PAYLOADS, None, &ListOptions::default())
-            .await
-            .unwrap();
-        all.items
-    };
-    for home in &homes {
-        let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
-        assert!(description.to_string().len() < 8_192);
-        assert_eq!(referred(&description).len(), 3);
-    }
-    assert_eq!(stored().await.len(), 3, "once for both, in one piece each");
-
-    // What nobody refers to any more goes after a while; what is still referred to stays.
-    let before = fleet.await_one(&apps::DESCRIPTIONS, &homes[0]).await;
-    fleet.env.advance(700);
-    set_map(&fleet, "a", 5).await;
-    fleet
-        .await_object(&apps::DESCRIPTIONS, Some(&homes[0]), meta::name(&before), |it| {
-            referred(it).len() == 2
-        })
-        .await;
-    fleet
-        .wait("the end of a payload", async || {
-            (stored().await.len() == 2).then_some(())
-        })
-        .await;
-
-    // What somebody takes away that is needed comes back.
-    let lost = meta::name(&stored().await[0]).to_owned();
-    fleet
-        .delete(&payloads::PAYLOADS, Some(payloads::NAMESPACE), &lost)
-        .await;
-    fleet
-        .await_object(&payloads::PAYLOADS, Some(payloads::NAMESPACE), &lost, |_| true)
-        .await;
-
-    // An agent that understands no references gets everything whole. (Its size is the server's to judge.)
-    set_map(&fleet, "b", 50_000).await;
-    set_map(&fleet, "c", 50_000).await;
-    let status = json!({"status": {"features": []}});
-    fleet
-        .change(
-            &clusters::MANAGED_CLUSTERS,
-            &homes[0],
-            "edge-7",
-            Some("status"),
-            &status,
-        )
-        .await;
-    fleet
-        .await_object(&apps::DESCRIPTIONS, Some(&homes[0]), meta::name(&before), |it| {
-            referred(it).is_empty() && harness::objects(it).len() == 3
-        })
-        .await;
     fleet.stop().await;
 }
