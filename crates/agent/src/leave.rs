@@ -79,6 +79,7 @@ pub async fn leave(child: &Client, parent: Option<&Client>, leaving: &Leaving) -
     }
     for (resource, name) in [
         (&kubernetes::SECRETS, names::PARENT_CLUSTER_SECRET),
+        (&kubernetes::SECRETS, names::AGENT_KEY_SECRET),
         (&kubernetes::SECRETS, names::APP_DEPLOYER),
         (&kubernetes::SERVICE_ACCOUNTS, names::APP_DEPLOYER),
         (&kubernetes::LEASES, names::AGENT),

@@ -12,6 +12,10 @@ pub const RESERVED_NAMESPACE: &str = "clusternet-reserved";
 pub const PARENT_CLUSTER_SECRET: &str = "parent-cluster";
 /// Secret on the parent, in the dedicated namespace: how the parent reaches the child.
 pub const CHILD_DEPLOYER_SECRET: &str = "child-cluster-deployer";
+/// Secret in a child, beside [`PARENT_CLUSTER_SECRET`]: the key that Secrets on their way there are encrypted to.
+pub const AGENT_KEY_SECRET: &str = "tombolo-agent-key";
+/// Secret on the parent, in [`SYSTEM_NAMESPACE`]: what the controllers encrypt with.
+pub const CONTROLLERS_KEY_SECRET: &str = "tombolo-controllers-key";
 /// Service account in a child, in [`SYSTEM_NAMESPACE`], that the parent deploys as.
 pub const APP_DEPLOYER: &str = "clusternet-app-deployer";
 /// Service account on the parent that proxied requests run as.

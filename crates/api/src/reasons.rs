@@ -5,6 +5,13 @@ pub const READY: &str = "Ready";
 /// Condition type: the child's init workload is there.
 pub const CLUSTER_INIT: &str = "ClusterInit";
 
+/// Condition type of a Subscription: every cluster has applied what it gets.
+pub const APPLIED: &str = "Applied";
+/// Condition type of a Subscription: every feed is available in every cluster.
+pub const AVAILABLE: &str = "Available";
+/// Condition type of a Subscription: not every detail of its status is said. One of ours; not there otherwise.
+pub const SHORTENED: &str = "Shortened";
+
 /// Reason of Ready: the child's API server is well.
 pub const MANAGED_CLUSTER_READY: &str = "ManagedClusterReady";
 /// Reason of Ready: the child's API server is not well.

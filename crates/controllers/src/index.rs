@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::entry::Digest;
 use kubeio::{Cache, Changes, ObjectKey};
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ pub(crate) enum Tie {
     Namespace(String),
     /// A template: kind, namespace, name.
     Feed(String, String, String),
+    /// A payload.
+    Payload(Digest),
     /// A Service of the clusters: namespace, name.
     Service(String, String),
 }

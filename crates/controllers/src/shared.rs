@@ -1,8 +1,9 @@
 //! What all controllers of a process share: the client, the recorder, and one watch cache a kind.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use api::{apps, clusters, kubernetes, labels, mcs};
+use api::{apps, clusters, kubernetes, labels, mcs, payloads};
 use clock::Env;
 use kubeio::{Cache, CacheOptions, Client, Recorder};
 use machinery::{ApiResource, meta};
@@ -16,6 +17,9 @@ const OF_SERVICES: [ApiResource; 3] = [
     kubernetes::SERVICES,
     kubernetes::ENDPOINT_SLICES,
 ];
+
+/// How long payloads, which a parent may not know that was prepared for less, are waited for.
+const PAYLOADS_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The client and the caches.
 pub(crate) struct Shared {
@@ -58,7 +62,10 @@ impl Shared {
                 },
             )
         });
+        let payloads = CacheOptions::namespace(payloads::NAMESPACE);
+        let kinds = kinds.into_iter().chain([(payloads::PAYLOADS, payloads)]);
         let start = |(resource, options): (ApiResource, CacheOptions)| {
+            let project = projection(&resource);
             let options = CacheOptions { project, ..options };
             (
                 resource.plural.to_string(),
@@ -66,7 +73,7 @@ impl Shared {
             )
         };
         let of_services = of_services.into_iter().filter(|_| config.imports_services());
-        let caches = kinds.into_iter().chain(of_services).map(start).collect();
+        let caches = kinds.chain(of_services).map(start).collect();
         Self {
             client,
             env,
@@ -79,9 +86,15 @@ impl Shared {
     /// Waits until every first list is in that the controllers need in any case.
     pub(crate) async fn ready(&self) {
         for cache in self.caches.values() {
-            if !OF_SERVICES.contains(cache.resource()) {
+            if !OF_SERVICES.contains(cache.resource()) && *cache.resource() != payloads::PAYLOADS {
                 cache.ready().await;
             }
+        }
+        let payloads = self.cache(&payloads::PAYLOADS).ready();
+        if tokio::time::timeout(PAYLOADS_DEADLINE, payloads).await.is_err() {
+            tracing::warn!(
+                "payloads cannot be read: large objects go out whole; apply \"tombolo install\" again"
+            );
         }
     }
 
@@ -112,9 +125,26 @@ impl Shared {
             && let Some(cache) = self.find(resource)
             && !(meta::is_deleting(&answer) && meta::finalizers(&answer).next().is_none())
         {
-            cache.put(project(answer));
+            cache.put(projection(resource)(answer));
         }
     }
+}
+
+/// Which fields of a kind are kept.
+fn projection(resource: &ApiResource) -> fn(Value) -> Value {
+    if *resource == payloads::PAYLOADS {
+        project_payload
+    } else {
+        project
+    }
+}
+
+/// That a piece is there is all that is asked.
+fn project_payload(mut object: Value) -> Value {
+    if let Some(object) = object.as_object_mut() {
+        object.remove("spec");
+    }
+    project(object)
 }
 
 /// Leaves out what nothing here reads.

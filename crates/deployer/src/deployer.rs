@@ -23,9 +23,10 @@ use tokio::time::Instant;
 use self::orphans::Orphans;
 use crate::apply::{Applier, Cause};
 use crate::charts::{self, Step};
+use crate::contents::Contents;
 use crate::metrics::Metrics;
 use crate::outcome::{self, Observed, Problem, Sight, Verdict};
-use crate::plan::{self, Desired, ObjectId, Wave};
+use crate::plan::{self, Asked, Desired, ObjectId, Wave};
 use crate::watches::Watches;
 
 /// Requests in flight for one Description.
@@ -57,6 +58,8 @@ pub struct Parts {
     pub child: Client,
     /// The child's dedicated namespace on the parent.
     pub namespace: String,
+    /// Where the contents of what stands for objects come from.
+    pub contents: Contents,
     /// What is to be done; nothing is done before that is known.
     pub duty: watch::Receiver<Option<Duty>>,
     /// Whether applied objects are watched, so that drift is undone and their status reported at once.
@@ -202,13 +205,15 @@ impl Deployer {
             self.set_finalizer(key, description, true).await?;
             return Ok(Outcome::Done);
         }
-        let (wanted, mut problems) = plan::desired(description);
+        let (asked, mut problems) = plan::asked(description);
+        let ids = plan::ids(&asked);
+        let (wanted, missing) = self.obtain(key, asked, &mut problems).await;
         for problem in &problems {
             self.warn(description, reasons::FAILED_MARSHALING_RESOURCE, problem);
         }
         let (started, cause) = (Instant::now(), Cause::of(description));
-        let leftovers = plan::leftovers(description, self.left(key), &wanted);
-        self.record_first(key, description, &wanted, &leftovers).await?;
+        let leftovers = plan::leftovers(description, self.left(key), &ids);
+        self.record_first(key, description, &ids, &leftovers).await?;
         let Applied {
             mut observed,
             resources,
@@ -235,6 +240,11 @@ impl Deployer {
         if !removing && problems.is_empty() {
             self.orphans.forget(key);
         }
+        // What is not had now stays as it is in the child.
+        observed.extend(missing.into_iter().map(|id| Observed {
+            id,
+            sight: Sight::Unknown,
+        }));
         observed.extend(left);
         if self.parts.recovery {
             self.applier.watches.set(key, &resources);
@@ -258,6 +268,26 @@ impl Deployer {
         })
     }
 
+    /// The objects that are asked for, as they are to be in the child, and those that cannot be had now.
+    async fn obtain(
+        &self,
+        key: &ObjectKey,
+        asked: Vec<Asked>,
+        problems: &mut Vec<Problem>,
+    ) -> (Vec<Desired>, Vec<ObjectId>) {
+        let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+        for Asked { id, entry } in asked {
+            match self.parts.contents.object(key, entry).await {
+                Ok(object) => wanted.push(plan::prepare(object, key)),
+                Err(why) => {
+                    problems.push(Problem::Unavailable { id: id.clone(), why });
+                    missing.push(id);
+                }
+            }
+        }
+        (wanted, missing)
+    }
+
     /// What says that it comes from a Description, or may have come from an earlier one of its name.
     fn left(&self, key: &ObjectKey) -> Vec<ObjectId> {
         let mut ids = self.applier.watches.owned(key);
@@ -270,28 +300,24 @@ impl Deployer {
         &self,
         key: &ObjectKey,
         description: &Value,
-        wanted: &[Desired],
+        wanted: &[ObjectId],
         leftovers: &[ObjectId],
     ) -> Result<(), kubeio::Error> {
         let recorded = plan::recorded(description);
         let all_known = wanted
             .iter()
-            .all(|desired| recorded.iter().any(|id| id.is_same_object(&desired.id)));
+            .all(|wanted| recorded.iter().any(|id| id.is_same_object(wanted)));
         if all_known {
             return Ok(());
         }
         let old = description["status"]["manifestStatuses"].as_array();
-        let entries = wanted
-            .iter()
-            .map(|desired| &desired.id)
-            .chain(leftovers)
-            .map(|id| {
-                old.into_iter()
-                    .flatten()
-                    .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
-                    .cloned()
-                    .unwrap_or_else(|| id.to_feed())
-            });
+        let entries = wanted.iter().chain(leftovers).map(|id| {
+            old.into_iter()
+                .flatten()
+                .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
+                .cloned()
+                .unwrap_or_else(|| id.to_feed())
+        });
         self.report(key, description, Verdict::Begun, entries.collect())
             .await
     }
@@ -504,13 +530,13 @@ impl Deployer {
         if !self.parts.recovery {
             return Ok(Outcome::Done);
         }
-        let (wanted, _) = plan::desired(description);
+        let wanted = plan::ids(&plan::asked(description).0);
         // What whoever applies has still to remove stays on record.
         let leftovers = plan::leftovers(description, [], &wanted);
         let mut resources = BTreeMap::new();
         let mut observed = Vec::new();
         let mut blind = false;
-        for Desired { id, .. } in wanted {
+        for id in wanted {
             let Ok(resource) = self.applier.resource(&id).await else {
                 blind = true;
                 let sight = Sight::Unknown;

@@ -10,6 +10,7 @@ use machinery::{ApiResource, Reason, conditions, meta};
 use runtime::Chain;
 use serde_json::{Value, json};
 
+use crate::contents::Obstacle;
 use crate::plan::{self, ObjectId};
 
 /// The longest reason that is written; a status is no log.
@@ -24,6 +25,13 @@ pub enum Problem {
         index: usize,
         /// Why not.
         why: String,
+    },
+    /// What stands for the object cannot be had as the object itself.
+    Unavailable {
+        /// The object.
+        id: ObjectId,
+        /// What is in the way.
+        why: Obstacle,
     },
     /// The child serves no such kind.
     NoSuchKind(ObjectId),
@@ -101,6 +109,7 @@ impl Problem {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Undecodable { .. } => "Undecodable",
+            Self::Unavailable { why, .. } => why.word(),
             Self::NoSuchKind(_) => "NoSuchKind",
             Self::Forbidden { .. } => "Forbidden",
             Self::OwnedByAnother { .. } => "OwnedByAnother",
@@ -124,6 +133,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Undecodable { index, why } => write!(f, "spec.raw[{index}] is no object: {why}"),
+            Self::Unavailable { id, why } => write!(f, "{id}: {why}"),
             Self::NoSuchKind(id) => write!(
                 f,
                 "{id}: the cluster serves no kind {} in {}",

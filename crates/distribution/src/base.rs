@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, finalizers, labels, reasons};
+use api::{apps, entry, finalizers, labels, payloads, reasons};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 use crate::action::{Action, Next, Plan, add_finalizer, correction, remove_finalizers};
 use crate::division::{self, Division};
 use crate::feed::{self, Feed};
+use crate::floor;
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
+use crate::pack::{self, Item, PackError, Packing};
 
 /// What one plan may look at.
 #[derive(Clone, Copy)]
@@ -28,6 +30,8 @@ pub struct View<'a> {
     pub referenced: &'a [Arc<Value>],
     /// What changes templates on their way.
     pub overrides: &'a Overrides<'a>,
+    /// What large objects are kept with.
+    pub packing: &'a Packing<'a>,
 }
 
 /// The two kinds of Descriptions.
@@ -194,8 +198,8 @@ fn templates<'a>(
 }
 
 fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
-    let wanted = match build(view, templates) {
-        Ok(wanted) => wanted,
+    let (wanted, pieces) = match build(view, templates) {
+        Ok(built) => built,
         Err(error) => {
             plan.push(Action::warning(
                 view.base,
@@ -206,6 +210,11 @@ fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
             return;
         }
     };
+    // What a Description refers to is there before it.
+    for object in pieces {
+        let resource = payloads::PAYLOADS;
+        plan.push(Action::Create { resource, object });
+    }
     for object in &wanted {
         sync_description(view, object, plan);
     }
@@ -245,8 +254,19 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
     }
 }
 
-/// The Descriptions as they should be.
-fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, OverrideError> {
+/// Why Descriptions cannot be made.
+#[derive(Debug, thiserror::Error)]
+enum BuildError {
+    #[error(transparent)]
+    Override(#[from] OverrideError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    #[error("{0} cannot be distributed: it would be taken for what stands for another object")]
+    Document(Feed),
+}
+
+/// The Descriptions as they should be, and the pieces of payloads that they need and that are not there.
+fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, Vec<Value>), BuildError> {
     let (mut charts, mut manifests) = (Vec::new(), Vec::new());
     for (feed, template) in templates {
         if feed.is_chart() {
@@ -255,7 +275,7 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, O
             manifests.push((*feed, *template));
         }
     }
-    let mut wanted = Vec::new();
+    let (mut wanted, mut pieces) = (Vec::new(), Vec::new());
     if !charts.is_empty() {
         let (mut names, mut raw, mut chart_raw) = (Vec::new(), Vec::new(), Vec::new());
         for (feed, chart) in charts {
@@ -268,13 +288,31 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, O
         wanted.push(description(view.base, Deployer::Helm, spec));
     }
     if !manifests.is_empty() {
-        let mut raw = Vec::new();
+        let mut items = Vec::new();
         for (feed, manifest) in manifests {
-            raw.push(encode(&overrides::manifest(view.overrides, feed, manifest)?));
+            let object = overrides::manifest(view.overrides, feed, manifest)?;
+            let becomes = Feed::of_object(&object);
+            if entry::is_document(&becomes) {
+                return Err(BuildError::Document(becomes));
+            }
+            let division = view.overrides.division;
+            let is_read = floor::tells_readiness(feed) || division.is_some_and(|it| it.share(feed).is_some());
+            items.push(Item { object, is_read });
         }
-        wanted.push(description(view.base, Deployer::Generic, json!({"raw": raw})));
+        let name = Deployer::Generic.name(meta::name(view.base));
+        let have = view.descriptions.iter().find(|it| meta::name(it) == name);
+        let clusters = view.overrides.clusters;
+        let packed = pack::pack(
+            items,
+            clusters.first().map(|it| &**it),
+            have.map(|it| &**it),
+            view.packing,
+        )?;
+        pieces = packed.pieces;
+        let spec = json!({"raw": packed.raw});
+        wanted.push(description(view.base, Deployer::Generic, spec));
     }
-    Ok(wanted)
+    Ok((wanted, pieces))
 }
 
 fn encode(object: &Value) -> Value {

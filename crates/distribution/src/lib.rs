@@ -18,6 +18,8 @@ pub mod fuzz;
 pub mod inventory;
 pub mod labels;
 pub mod overrides;
+pub mod pack;
+pub mod payload;
 pub mod policy;
 pub mod protection;
 pub mod release;

@@ -1,14 +1,16 @@
 //! Two API servers, an agent between them, and hands that play the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::{Child, Config, Credential, ParentConnector};
-use api::{apps, clusters, finalizers, labels, names, secret};
-use apiserver::{ApiServer, UserInfo};
+use api::entry::Entry;
+use api::{apps, clusters, finalizers, labels, names, proxies, secret};
+use apiserver::{ApiServer, GroupHandler, RequestInfo, UserInfo};
 use bytes::Bytes;
 use clock::Env;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use kubeio::{CancellationToken, Client, DeleteOptions, ListOptions, Patch};
@@ -36,6 +38,8 @@ pub(crate) struct World {
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// What the parent is too busy for; here the path has its query.
     pub(crate) unanswered: Forbidden,
+    /// The payloads that the hub gives out, by digest.
+    pub(crate) payloads: Payloads,
     agent_child: Client,
     connector: Arc<Connector>,
     env: Env,
@@ -51,6 +55,45 @@ impl Agent {
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap();
+    }
+}
+
+/// Payloads by digest.
+pub(crate) type Payloads = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// What the hub does with `sockets/ID/payloads/DIGEST`.
+struct Hub(Payloads);
+
+impl GroupHandler for Hub {
+    fn group(&self) -> &str {
+        proxies::GROUP
+    }
+
+    fn version(&self) -> &str {
+        proxies::VERSION
+    }
+
+    fn discovery(&self) -> Value {
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": proxies::SOCKETS.api_version(),
+            "resources": [{"name": "sockets/payloads", "singularName": "", "namespaced": false, "kind": "Socket",
+                           "verbs": ["get"]}]})
+    }
+
+    fn handle(
+        &self,
+        info: RequestInfo,
+        _: UserInfo,
+        request: Request<apiserver::Body>,
+    ) -> BoxFuture<'_, Response<apiserver::Body>> {
+        assert_eq!(info.subresource, "payloads");
+        assert_eq!(request.uri().query(), Some("description=app"));
+        let found = self.0.lock().unwrap().get(&info.rest).cloned();
+        Box::pin(async move {
+            match found {
+                Some(bytes) => Response::new(apiserver::Body::from(bytes)),
+                None => refuse(Reason::NotFound, "there is no such payload"),
+            }
+        })
     }
 }
 
@@ -110,6 +153,8 @@ impl World {
         let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
         let (forbidden, unanswered) = (Forbidden::default(), Forbidden::default());
         let asked = Arc::new(Mutex::new(Vec::new()));
+        let payloads = Payloads::default();
+        parent.server.add_group(Arc::new(Hub(payloads.clone())));
         let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
         config.gates.socket_connection = false;
         config.child_url = "https://child:6443".to_owned();
@@ -125,6 +170,7 @@ impl World {
             child: child.client,
             config,
             tokens,
+            payloads,
             forbidden,
             asked,
             unanswered,
@@ -194,10 +240,13 @@ impl World {
     }
 
     pub(crate) async fn describe(&self, name: &str, objects: &[Value]) {
-        let raw: Vec<String> = objects
+        let raw = objects
             .iter()
-            .map(|object| secret::encode(object.to_string()))
-            .collect();
+            .map(|object| Entry::Object(object.clone()).to_raw());
+        self.describe_raw(name, raw.collect()).await;
+    }
+
+    pub(crate) async fn describe_raw(&self, name: &str, raw: Vec<Value>) {
         let description = json!({
             "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
             "metadata": {"name": name, "namespace": NAMESPACE, "finalizers": [finalizers::APP]},

@@ -62,6 +62,12 @@ async fn nothing_is_left_behind() {
         ),
         (
             &world.child,
+            &kubernetes::SECRETS,
+            Some("clusternet-system"),
+            names::AGENT_KEY_SECRET,
+        ),
+        (
+            &world.child,
             &kubernetes::LEASES,
             Some("clusternet-system"),
             names::AGENT,

@@ -43,7 +43,7 @@ pub struct DescriptionSpec {
     /// The HelmCharts, with deployer Helm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub charts: Vec<ChartReference>,
-    /// Each object's JSON (deployer Generic), or each chart's values (deployer Helm).
+    /// Each object's JSON, or what stands for it (deployer Generic), or each chart's values (deployer Helm).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::crd::bytes_list")]
     pub raw: Vec<ByteString>,

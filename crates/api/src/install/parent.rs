@@ -14,6 +14,7 @@ use crate::names::{
 const APPS: &str = "apps.clusternet.io";
 const CLUSTERS: &str = "clusters.clusternet.io";
 const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
+const PAYLOADS: &str = "apps.tombolo.io";
 const PROXIES: &str = "proxies.clusternet.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
@@ -161,6 +162,7 @@ fn controllers() -> Vec<Value> {
             rule(&[APPS], &apps, WRITE),
             rule(&[APPS], &statuses, &["get", "list", "watch", "update", "patch"]),
             rule(&[APPS], &finalizers, &["update"]),
+            rule(&[PAYLOADS], &["payloads"], WRITE),
             rule(
                 &[CLUSTERS],
                 &["managedclusters", "clusterregistrationrequests"],
@@ -190,7 +192,11 @@ fn controllers() -> Vec<Value> {
             rule(&[""], &["services"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
-            rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),
+            rule(
+                &[PROXIES],
+                &["sockets", "sockets/proxy", "sockets/payloads"],
+                WRITE,
+            ),
             // Who may read its metrics.
             reviews(),
             events(),
@@ -206,6 +212,9 @@ fn hub() -> Vec<Value> {
                 rule(&[APPS], &["manifests"], WRITE),
                 rule(&[APPS], &["manifests"], &["deletecollection"]),
                 rule(&[CLUSTERS], &["managedclusters"], READ),
+                // A child gets the payloads that its Descriptions name.
+                rule(&[APPS], &["descriptions"], &["get"]),
+                rule(&[PAYLOADS], &["payloads"], &["get"]),
                 // Their labels say which cluster they were made for.
                 rule(&[""], &["namespaces"], READ),
                 rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], READ),

@@ -1,11 +1,13 @@
 //! What would become of one Subscription: the scheduler's decision and the controllers' plans, made over what would be
 //! there, and compared with what is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::entry::{self, Entry};
 use api::{apps, clusters, labels};
 use distribution::overrides::Overrides;
+use distribution::pack::Packing;
 use distribution::replicas::{OwnKind, OwnKinds};
 use distribution::{Action, Feed, FeedIndex, Next, Target, base, division, inventory, subscription};
 use machinery::patch::merge_patch;
@@ -91,6 +93,7 @@ pub(super) fn foresee(
     }
     let bases = bases_after(&after, live, world);
     let (descriptions, held) = descriptions_after(&after, inventory.as_ref(), live, &bases, world);
+    notes.extend(not_compared(&live.descriptions));
     for (why, count) in held {
         notes.push(format!("Nothing changes in {count} cluster(s) meanwhile: {why}."));
     }
@@ -383,6 +386,7 @@ fn descriptions_after(
                 clusters: members.get(namespace).unwrap_or(&none),
                 division: Some(&division),
             },
+            packing: &Packing::default(),
         });
         if let Next::Blocked(why) = plan.next {
             *held.entry(why).or_default() += 1;
@@ -390,6 +394,23 @@ fn descriptions_after(
         descriptions.extend(carried_out(have, &apps::DESCRIPTIONS, plan.actions));
     }
     (descriptions, held)
+}
+
+/// That what only its recipients can read is not compared.
+fn not_compared(descriptions: &[Arc<Value>]) -> Option<String> {
+    let entries = descriptions.iter().flat_map(|it| entry::entries(it));
+    let sealed = entries.filter_map(|entry| match entry {
+        Entry::Sealed(sealed) => Some(sealed.object.to_string()),
+        Entry::Object(_) | Entry::Reference(_) => None,
+    });
+    let sealed: BTreeSet<String> = sealed.collect();
+    (!sealed.is_empty()).then(|| {
+        let names: Vec<String> = sealed.into_iter().collect();
+        format!(
+            "Whether the content of {} changes is not known here: it is encrypted for its clusters.",
+            names.join(", ")
+        )
+    })
 }
 
 /// The feeds that are divided, and where their number of replicas is.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, labels};
+use api::{apps, entry, labels};
 use distribution::{Feed, FeedIndex};
 use kubeio::Changes;
 use machinery::meta;
@@ -17,7 +17,7 @@ pub(crate) struct Indexes {
     pub(crate) subscriptions: Index,
     /// By the Subscription's uid, their own, and feed.
     pub(crate) bases: Index,
-    /// By the Base's and the Subscription's uid.
+    /// By the Base's and the Subscription's uid, and the payloads that they refer to.
     pub(crate) descriptions: Index,
     /// By the Description's uid.
     pub(crate) releases: Index,
@@ -105,7 +105,8 @@ fn base_ties(object: &Value) -> Vec<Tie> {
 }
 
 fn description_ties(object: &Value) -> Vec<Tie> {
-    label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]).collect()
+    let owners = label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]);
+    owners.chain(entry::digests(object).map(Tie::Payload)).collect()
 }
 
 fn policy_ties(object: &Value) -> Vec<Tie> {

@@ -10,7 +10,8 @@ mod work;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes};
+use api::entry::Digest;
+use api::{apps, clusters, kubernetes, payloads};
 use distribution::protection::InUse;
 use distribution::replicas::OwnKinds;
 use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
@@ -19,6 +20,7 @@ use runtime::CancellationToken;
 
 use crate::config::Config;
 use crate::deployer::indexes::Indexes;
+use crate::seal::Sealer;
 use crate::shared::Shared;
 
 /// One object to look at.
@@ -36,6 +38,8 @@ pub(crate) enum Job {
     Inventory(ObjectKey),
     /// A Manifest's protection.
     Manifest(ObjectKey),
+    /// A payload, which may be used no longer.
+    Payload(Digest),
     /// A HelmChart's protection.
     Chart(ObjectKey),
     /// A Localization, or without a namespace a Globalization.
@@ -44,6 +48,7 @@ pub(crate) enum Job {
 
 pub(crate) struct Deployer {
     shared: Arc<Shared>,
+    sealer: Arc<Sealer>,
     indexes: Mutex<Indexes>,
     queue: Queue<Job>,
     /// Whether FeedInventories are made here.
@@ -59,13 +64,19 @@ impl Deployer {
 }
 
 /// Runs the group until the token is cancelled.
-pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    config: &Config,
+    sealer: &Arc<Sealer>,
+    stop: &CancellationToken,
+) {
     let options = QueueOptions {
         base: Duration::from_millis(20),
         max: Duration::from_secs(30),
     };
     let deployer = Deployer {
         shared: Arc::clone(shared),
+        sealer: Arc::clone(sealer),
         indexes: Mutex::new(Indexes::new(shared)),
         queue: Queue::new(options),
         feed_inventory: config.feed_inventory,
@@ -85,6 +96,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         inventories: subscribe(&apps::FEED_INVENTORIES),
         clusters: subscribe(&clusters::MANAGED_CLUSTERS),
         namespaces: subscribe(&kubernetes::NAMESPACES),
+        payloads: subscribe(&payloads::PAYLOADS),
     };
     tokio::select! {
         biased;
@@ -106,4 +118,5 @@ struct Sources {
     inventories: Changes,
     clusters: Changes,
     namespaces: Changes,
+    payloads: Changes,
 }

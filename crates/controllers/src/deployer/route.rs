@@ -1,8 +1,10 @@
 //! Which objects a change makes worth a look.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{annotations, apps, labels};
+use api::entry::{self, Digest};
+use api::{annotations, apps, labels, payloads};
 use distribution::Feed;
 use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
@@ -30,6 +32,7 @@ impl Deployer {
                 change = sources.inventories.next() => self.inventory(&change),
                 change = sources.clusters.next() => self.cluster(&change),
                 change = sources.namespaces.next() => self.namespace(&change),
+                change = sources.payloads.next() => self.payload(&change),
             }
         }
     }
@@ -50,22 +53,13 @@ impl Deployer {
         if differs(change, |it| {
             (it["spec"]["schedulingStrategy"].clone(), binding(it))
         }) {
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
-        // What is ready in one cluster may be what another waits for.
-        let watched = |it: &Value| {
-            meta::annotation(it, annotations::MIN_AVAILABLE)
-                .map(|floor| (floor.to_owned(), it["status"]["aggregatedStatuses"].clone()))
-        };
-        if differs(change, watched) {
+        if differs(change, |it| {
+            meta::annotation(it, annotations::MIN_AVAILABLE).map(str::to_owned)
+        }) {
             self.queue.add(Job::Subscription(change.key.clone()));
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
         // A template that waits for the last of its users to go.
         let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
@@ -104,6 +98,14 @@ impl Deployer {
         let kept = |it: &Value| {
             ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone())
         };
+        if differs(change, |it| it["spec"].clone()) {
+            let of = |state: &Option<Arc<Value>>| -> BTreeSet<Digest> {
+                state.iter().flat_map(|it| entry::digests(it)).collect()
+            };
+            for dropped in of(&change.old).difference(&of(&change.new)) {
+                self.queue.add(Job::Payload(dropped.clone()));
+            }
+        }
         if differs(change, |it| (it["spec"].clone(), is_deleting(it), kept(it))) {
             let owner = label(change.object(), labels::CONFIG_UID);
             for key in self.indexes().bases.keys(&[owner]) {
@@ -123,6 +125,17 @@ impl Deployer {
             )
         }) {
             self.wake_subscription(change.object(), Job::Status);
+        }
+        // What is ready in one cluster may be what another waits for.
+        if differs(change, |it| it["status"]["manifestStatuses"].clone()) {
+            let owner = label(change.object(), labels::SUBSCRIPTION_UID);
+            let subscriptions = self.indexes().subscriptions.find(&owner);
+            for subscription in subscriptions {
+                if meta::annotation(&subscription, annotations::MIN_AVAILABLE).is_some() {
+                    self.queue.add(Job::Subscription(ObjectKey::of(&subscription)));
+                    self.wake_bases(&subscription);
+                }
+            }
         }
     }
 
@@ -175,10 +188,7 @@ impl Deployer {
         let Some(subscription) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&change.key) else {
             return;
         };
-        let uid = Tie::Uid(meta::uid(&subscription).to_owned());
-        for key in self.indexes().bases.keys(&[uid]) {
-            self.queue.add(Job::Base(key));
-        }
+        self.wake_bases(&subscription);
     }
 
     fn release(&self, change: &Change) {
@@ -215,8 +225,19 @@ impl Deployer {
     }
 
     fn cluster(&self, change: &Change) {
-        // Globalizations choose clusters by their labels.
-        if change.old.is_some() && differs(change, |it| it["metadata"]["labels"].clone()) {
+        // Globalizations choose clusters by their labels, and agents say what they understand.
+        let received = |it: &Value| {
+            let (labels, status) = (it["metadata"]["labels"].clone(), &it["status"]);
+            let understood = [&status["features"], &status["encryptionKey"]].map(Value::clone);
+            let has_reported = !status["lastObservedTime"].is_null();
+            (
+                labels,
+                understood,
+                has_reported,
+                distribution::sync::deployer_of(it),
+            )
+        };
+        if change.old.is_some() && differs(change, received) {
             for base in self
                 .shared
                 .cache(&apps::BASES)
@@ -253,6 +274,21 @@ impl Deployer {
         }
     }
 
+    fn payload(&self, change: &Change) {
+        let Some(digest) = payloads::digest_of_name(&change.key.name) else {
+            return;
+        };
+        if change.new.is_none() {
+            let users = self.indexes().descriptions.keys(&[Tie::Payload(digest.clone())]);
+            for user in users {
+                if let Some(base) = distribution::base::name_of_base(&user.name) {
+                    self.queue.add(Job::Base(ObjectKey::new(&*user.namespace, base)));
+                }
+            }
+        }
+        self.queue.add(Job::Payload(digest));
+    }
+
     fn namespace(&self, change: &Change) {
         if differs(change, |it| (is_deleting(it), it["metadata"]["labels"].clone())) {
             for key in self
@@ -262,6 +298,14 @@ impl Deployer {
             {
                 self.queue.add(Job::Subscription(key));
             }
+        }
+    }
+
+    /// Wakes every Base of a Subscription.
+    fn wake_bases(&self, subscription: &Value) {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        for key in self.indexes().bases.keys(&[uid]) {
+            self.queue.add(Job::Base(key));
         }
     }
 

@@ -13,11 +13,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::deployer::{Deployer, Duty, Metrics, Parts};
+use ::deployer::contents::Store;
+use ::deployer::{Contents, Deployer, Duty, Metrics, Parts};
 use api::{apps, clusters, kubernetes, names};
 use distribution::sync;
 use kubeio::{Bounds, Cache, CacheOptions, Changes, ObjectKey};
 use runtime::{CancellationToken, Chain};
+use sealing::KeyRing;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -37,7 +39,12 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Pushes until the token is cancelled, then finishes what is under way.
-pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    metrics: &Metrics,
+    keys: &Arc<KeyRing>,
+    stop: &CancellationToken,
+) {
     let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
     let mut namespaces = shared.cache(&kubernetes::NAMESPACES).subscribe();
     let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
@@ -46,6 +53,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &Cancella
         shared: Arc::clone(shared),
         hitches: Arc::clone(&hitches),
         metrics: metrics.clone(),
+        contents: Contents::new(Arc::new(Store(shared.client.clone())), Arc::clone(keys)),
         pushed: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
@@ -82,6 +90,8 @@ struct Pusher {
     shared: Arc<Shared>,
     hitches: Arc<Hitches>,
     metrics: Metrics,
+    /// One for all clusters: what is kept of payloads is kept once.
+    contents: Contents,
     /// By ManagedCluster.
     pushed: BTreeMap<ObjectKey, Pushed>,
     tasks: JoinSet<()>,
@@ -133,13 +143,13 @@ impl Pusher {
             over: over.clone(),
         };
         let (shared, metrics) = (Arc::clone(&self.shared), self.metrics.clone());
-        let hitches = Arc::clone(&self.hitches);
+        let (hitches, contents) = (Arc::clone(&self.hitches), self.contents.clone());
         self.tasks.spawn(async move {
             let _over = over.drop_guard();
             if let Some(earlier) = earlier {
                 earlier.over.cancelled().await;
             }
-            push(&shared, &hitches, &metrics, &namespace, &link, &stop).await;
+            push(&shared, &hitches, &metrics, &contents, &namespace, &link, &stop).await;
         });
         pushed
     }
@@ -157,6 +167,7 @@ async fn push(
     shared: &Shared,
     hitches: &Hitches,
     metrics: &Metrics,
+    contents: &Contents,
     namespace: &str,
     link: &Link,
     stop: &CancellationToken,
@@ -177,6 +188,7 @@ async fn push(
             parent: shared.client.clone(),
             child,
             namespace: namespace.to_owned(),
+            contents: contents.clone(),
             duty: watch::channel(Some(Duty::Deploy)).1,
             recovery: true,
             workers: WORKERS,

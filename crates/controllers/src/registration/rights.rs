@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What a child may do outside its namespace: ask for itself, and open its own tunnel.
+/// What a child may do outside its namespace: ask for itself, open its own tunnel, and get
+/// the payloads of its own Descriptions.
 pub fn cluster_rules(cluster_id: &str) -> Value {
     json!([
         {"apiGroups": ["clusters.clusternet.io"], "resources": ["clusterregistrationrequests"], "verbs": ["create"]},
@@ -14,6 +15,8 @@ pub fn cluster_rules(cluster_id: &str) -> Value {
          "resourceNames": [names::for_cluster(cluster_id)], "verbs": ["get"]},
         {"apiGroups": ["proxies.clusternet.io"], "resources": ["sockets"], "resourceNames": [cluster_id],
          "verbs": ["create", "get", "update", "patch", "delete"]},
+        {"apiGroups": ["proxies.clusternet.io"], "resources": ["sockets/payloads"], "resourceNames": [cluster_id],
+         "verbs": ["get"]},
     ])
 }
 

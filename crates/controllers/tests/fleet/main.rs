@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod harness;
+mod packing;
 mod policies;
 mod services;
 
