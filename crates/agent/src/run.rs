@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::tunnel::Dialer;
-use api::{clusters, kubernetes, names};
+use api::{annotations, clusters, kubernetes, names};
 use clock::Env;
 use futures::future::BoxFuture;
 use kubeio::{CancellationToken, Client, Elector, ElectorConfig, Leadership};
-use serde_json::json;
+use machinery::meta;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{Error, chain};
@@ -25,6 +26,8 @@ const POLLS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 const POLL_PERIOD: Duration = names::RETRY_PERIOD;
+/// Why a cluster keeps what its parent does not know.
+const WAS_MEMBER: &str = "it was a member before, and registered again";
 
 /// The child, as the agent reaches it.
 #[derive(Clone)]
@@ -187,18 +190,10 @@ impl Agent {
 
     /// The membership that is kept in the child, if the parent still takes its credential.
     async fn resume(&self, cluster_id: &str) -> Result<Option<Membership>, Error> {
-        let secret = self
-            .child
-            .client
-            .get_opt(
-                &kubernetes::SECRETS,
-                Some(&self.config.namespace),
-                names::PARENT_CLUSTER_SECRET,
-            )
-            .await
-            .map_err(Error::doing("read the kept credential"))?;
-        let Some(membership) =
-            secret.and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
+        let Some(membership) = self
+            .kept()
+            .await?
+            .and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
         else {
             return Ok(None);
         };
@@ -221,6 +216,17 @@ impl Agent {
             }
             Err(source) => Err(Error::doing("reach the parent")(source)),
         }
+    }
+
+    /// The Secret that keeps a membership in the child.
+    async fn kept(&self) -> Result<Option<Value>, Error> {
+        let (secrets, namespace) = (&kubernetes::SECRETS, Some(self.config.namespace.as_str()));
+        let kept = self
+            .child
+            .client
+            .get_opt(secrets, namespace, names::PARENT_CLUSTER_SECRET)
+            .await;
+        kept.map_err(Error::doing("read the kept credential"))
     }
 
     /// Asks to be taken in and waits for the answer.
@@ -253,7 +259,10 @@ impl Agent {
         let mut request = match earlier {
             Some(request) => request,
             None => {
-                let request = registration::request(config, cluster_id, &cluster_name);
+                let mut request = registration::request(config, cluster_id, &cluster_name);
+                if self.kept().await?.is_some() {
+                    meta::set_annotation(&mut request, annotations::HOLD_ORPHANS, WAS_MEMBER);
+                }
                 match client.create(requests, None, &request).await {
                     Err(error) if error.is_already_exists() => request,
                     other => other.map_err(Error::doing("ask to be registered"))?,

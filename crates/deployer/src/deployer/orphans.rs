@@ -1,18 +1,22 @@
 //! Objects whose Description is gone. The parent lets a Description go without its child when that was not ready for
 //! too long, and its deletion may be missed altogether; the objects stay until somebody looks for them.
+//!
+//! A parent that was restored from a backup does not know what was applied since: then they stay, and it is told, until
+//! somebody says that its word counts ([`HOLD_ORPHANS`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
-use api::apps;
+use api::annotations::HOLD_ORPHANS;
+use api::{apps, clusters, reasons};
 use clock::Backoff;
-use kubeio::{Change, ListOptions, ObjectKey, Outcome};
+use kubeio::{Change, EventType, ListOptions, ObjectKey, Outcome};
 use machinery::meta;
 use runtime::Chain;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Deployer, Duty, REMOVAL_PERIOD, RESYNC_PERIOD};
+use super::{BLIND_PERIOD, Deployer, Duty, REMOVAL_PERIOD, RESYNC_PERIOD};
 use crate::found;
 use crate::plan::{self, ObjectId};
 
@@ -30,6 +34,15 @@ struct Known {
     objects: BTreeMap<ObjectKey, BTreeSet<ObjectId>>,
     /// Descriptions (by UID) that may go, since nothing of theirs is left.
     released: BTreeSet<String>,
+    /// What stays, as it was told.
+    held: BTreeMap<ObjectKey, Vec<ObjectId>>,
+}
+
+/// What may be removed of a Description besides what it knows itself.
+pub(super) struct Left {
+    pub(super) ids: Vec<ObjectId>,
+    /// Whether there is more, which has to stay.
+    pub(super) held: bool,
 }
 
 impl Orphans {
@@ -75,7 +88,20 @@ impl Orphans {
 
     /// Nothing is left of earlier Descriptions of this name.
     pub(super) fn forget(&self, key: &ObjectKey) {
-        self.lock().objects.remove(key);
+        let mut known = self.lock();
+        known.objects.remove(key);
+        known.held.remove(key);
+    }
+
+    /// Keeps in mind what stays; answers whether that is news.
+    fn hold(&self, key: &ObjectKey, ids: &[ObjectId]) -> bool {
+        let mut known = self.lock();
+        known
+            .objects
+            .entry(key.clone())
+            .or_default()
+            .extend(ids.iter().cloned());
+        known.held.insert(key.clone(), ids.to_vec()).as_deref() != Some(ids)
     }
 
     /// Asks for a look at everything.
@@ -136,6 +162,9 @@ impl Deployer {
             // It will be in the cache soon, and is settled then.
             return Ok(Outcome::After(REMOVAL_PERIOD));
         }
+        if self.hold(key, &ids).await? {
+            return Ok(Outcome::After(BLIND_PERIOD));
+        }
         let mut problems = Vec::new();
         let mut left = self.remove_all(key, &Value::Null, &ids, &mut problems).await;
         if !left.is_empty() && problems.is_empty() {
@@ -154,6 +183,53 @@ impl Deployer {
         }
         tracing::info!(description = %key, objects = ids.len(), "what a description left behind is gone");
         Ok(self.pruned(key))
+    }
+
+    /// What says that it comes from a Description, or may have come from an earlier one of its name, as far as it may be
+    /// removed.
+    pub(super) async fn left(&self, key: &ObjectKey, description: &Value) -> Result<Left, kubeio::Error> {
+        let mut ids = self.applier.watches.owned(key);
+        ids.extend(self.orphans.of(key));
+        let known = plan::brought(description, []);
+        let is_known = |id: &ObjectId| known.iter().any(|known| known.is_same_object(id));
+        let mut unknown: Vec<ObjectId> = ids.iter().filter(|id| !is_known(id)).cloned().collect();
+        unknown.sort();
+        unknown.dedup();
+        let held = !unknown.is_empty() && self.hold(key, &unknown).await?;
+        if held {
+            ids.retain(is_known);
+        }
+        Ok(Left { ids, held })
+    }
+
+    /// Whether objects have to stay that only the child knows of, which is told then. The parent is asked after it was
+    /// asked for the Description, so that both answers are of one parent.
+    async fn hold(&self, key: &ObjectKey, ids: &[ObjectId]) -> Result<bool, kubeio::Error> {
+        let own = self.parts.namespace.as_str();
+        let everything = ListOptions::default();
+        let members = self
+            .parts
+            .parent
+            .list_all(&clusters::MANAGED_CLUSTERS, Some(own), &everything)
+            .await?
+            .items;
+        let Some(why) = plan::hold(&members) else {
+            return Ok(false);
+        };
+        if self.orphans.hold(key, ids) {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let note = format!(
+                "not removed, though Description \"{key}\" is not known to have brought it: {} ({why}); to have it removed, \
+                 take the annotation {HOLD_ORPHANS} off the ManagedCluster",
+                ids.join(", ")
+            );
+            tracing::warn!(description = %key, objects = ids.len(), why, "objects stay that the parent does not know");
+            for member in &members {
+                self.recorder
+                    .record(member, EventType::Warning, reasons::ORPHANS_HELD, &note);
+            }
+        }
+        Ok(true)
     }
 
     fn pruned(&self, key: &ObjectKey) -> Outcome {
