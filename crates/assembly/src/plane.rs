@@ -13,7 +13,7 @@ use apiserver::pki::{Pki, ServingCertificate, server_config};
 use apiserver::tokens::{DEFAULT_ISSUER, TokenKeys};
 use apiserver::{ApiServer, PodBackend, UserInfo};
 use clock::Env;
-use clock::disk::SystemDisk;
+use clock::disk::{Disk, SystemDisk};
 use kubeio::Client;
 use runtime::Supervisor;
 use store::{Mode, Options, Store};
@@ -22,6 +22,10 @@ use tokio::sync::watch;
 
 use crate::certificates::Certificates;
 use crate::{Error, data_dir};
+
+/// The folders of a control plane: its keys and its objects.
+pub(crate) const KEYS: &str = "pki";
+pub(crate) const OBJECTS: &str = "store";
 
 /// A running control plane.
 #[derive(Debug, Clone)]
@@ -36,6 +40,8 @@ pub struct Plane {
     pub authority_pem: String,
     /// The administrator's kubeconfig, which changes when its certificate is renewed. It holds a key.
     pub kubeconfig: watch::Receiver<String>,
+    /// Where its keys are.
+    pub(crate) keys: Arc<dyn Disk>,
 }
 
 impl Plane {
@@ -57,11 +63,11 @@ impl Plane {
                 .and_then(|()| SystemDisk::open(&path))
                 .map_err(|source| Error::Folder { path, source })
         };
-        let keys = Arc::new(open("pki")?);
+        let keys: Arc<dyn Disk> = Arc::new(open(KEYS)?);
         let pki = Pki::load_or_create(&*keys, &[], env)?;
-        let store = Store::open(Arc::new(open("store")?), Options::new(env.clone()), Mode::Thread).map_err(
+        let store = Store::open(Arc::new(open(OBJECTS)?), Options::new(env.clone()), Mode::Thread).map_err(
             |source| Error::Store {
-                path: folder.join("store"),
+                path: folder.join(OBJECTS),
                 source,
             },
         )?;
@@ -113,7 +119,7 @@ impl Plane {
         let certificates = Certificates {
             name: name.to_owned(),
             url: url.clone(),
-            disk: keys,
+            disk: keys.clone(),
             env: env.clone(),
             serving: certificate,
             kubeconfig: sender,
@@ -128,6 +134,7 @@ impl Plane {
             store,
             authority_pem: pki.authority.certificate_pem().to_owned(),
             kubeconfig,
+            keys,
             url,
         })
     }
@@ -145,7 +152,7 @@ impl Plane {
 }
 
 /// An API server over a store, with this control plane's keys.
-async fn serve_source(
+pub(crate) async fn serve_source(
     store: &Arc<Store>,
     pki: &Pki,
     env: &Env,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::demo::{self, Watcher, shown};
 use crate::member::{MemberConfig, start_member};
-use crate::{DataDir, Error, HttpsParent, Plane, data_dir, parent};
+use crate::{DataDir, Error, HttpsParent, Plane, backup, data_dir, parent};
 
 /// How long the roles may take to stop: they give back their leases.
 const ROLES_DEADLINE: Duration = Duration::from_secs(4);
@@ -122,6 +122,7 @@ async fn start(
         shown(begin.elapsed()),
         parent.url
     ))?;
+    backup::serve(&parent);
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
     let hub = parent::start_roles(&parent, env, &mut tasks.roles);
