@@ -229,27 +229,42 @@ impl Agent {
         kept.map_err(Error::doing("read the kept credential"))
     }
 
+    /// Comes to the parent with the bootstrap token; a client for that, and the request if there is one.
+    async fn knock(&self, ca: Option<Vec<u8>>, request: &str) -> Result<(Client, Option<Value>), Error> {
+        let token = self.config.registration_token.clone();
+        let client = self
+            .parent
+            .connect(&Credential { token, ca })
+            .map_err(Error::doing("connect to the parent"))?
+            .with_user_agent(names::AGENT);
+        let earlier = client
+            .get_opt(&clusters::REGISTRATION_REQUESTS, None, request)
+            .await
+            .map_err(|error| {
+                if error.is_unauthorized() {
+                    Error::TokenRefused(error)
+                } else {
+                    Error::doing("read the registration request")(error)
+                }
+            })?;
+        Ok((client, earlier))
+    }
+
     /// Asks to be taken in and waits for the answer.
     async fn register(&self, cluster_id: &str) -> Result<Membership, Error> {
         let config = &self.config;
-        let bootstrap = Credential {
-            token: config.registration_token.clone(),
-            ca: None,
-        };
-        let client = self
-            .parent
-            .connect(&bootstrap)
-            .map_err(Error::doing("connect to the parent"))?
-            .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
-        let earlier = client.get_opt(requests, None, &name).await.map_err(|error| {
-            if error.is_unauthorized() {
-                Error::TokenRefused(error)
-            } else {
-                Error::doing("read the registration request")(error)
-            }
-        })?;
+        let kept = self.kept().await?;
+        let told = kept
+            .as_ref()
+            .and_then(|secret| registration::kept(config, cluster_id, secret))
+            .and_then(|membership| membership.credential.ca);
+        let (client, earlier) = match self.knock(told.clone(), &name).await {
+            // The parent may have become another since, whom only the operator knows.
+            Err(_) if told.is_some() => self.knock(None, &name).await?,
+            answer => answer?,
+        };
         let cluster_name = identity::cluster_name(
             config.cluster_name.as_deref(),
             earlier.as_ref(),
@@ -260,7 +275,7 @@ impl Agent {
             Some(request) => request,
             None => {
                 let mut request = registration::request(config, cluster_id, &cluster_name);
-                if self.kept().await?.is_some() {
+                if kept.is_some() {
                     meta::set_annotation(&mut request, annotations::HOLD_ORPHANS, WAS_MEMBER);
                 }
                 match client.create(requests, None, &request).await {

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use clock::Env;
 use clock::disk::{Disk, SystemDisk};
 use futures::TryStreamExt as _;
-use http::Response;
+use http::{Response, StatusCode};
 use kubeio::{Client, ListOptions, Patch};
 use machinery::meta;
 use serde_json::json;
@@ -78,10 +78,16 @@ pub enum Earlier {
 
 /// Lets a control plane that runs hand out backups of itself.
 pub(crate) fn serve(plane: &Plane) {
-    let (keys, store) = (plane.keys.clone(), plane.store.clone());
+    // Whoever answers requests may outlive the control plane, which has its folder for itself.
+    let (keys, store) = (Arc::downgrade(&plane.keys), plane.store.clone());
     let answer = move || {
+        let Some(keys) = keys.upgrade() else {
+            let mut response = Response::new(Body::from("the hub is shutting down\n"));
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            return response;
+        };
         let (sender, mut receiver) = mpsc::channel(PIECES);
-        let (keys, store) = (keys.clone(), store.clone());
+        let store = store.clone();
         tokio::task::spawn_blocking(move || {
             let out = Pieces {
                 sender: sender.clone(),

@@ -13,16 +13,23 @@ use tunnel::{Connector, TlsConnector};
 pub struct HttpsParent {
     /// The parent's API server.
     pub url: String,
-    /// Its authority, PEM, as the operator named it; `None` trusts what registration told, before that the
-    /// operating system's authorities.
+    /// Its authority, PEM, as the operator named it. What registration told is trusted too; without both the operating
+    /// system's authorities are.
     pub authority_pem: Option<String>,
 }
 
 impl HttpsParent {
-    /// Whom to believe: what the operator named counts more than what registration told.
+    /// Whom to believe: what the operator named, and what the parent told over a connection to one of those. So another
+    /// authority of the parent is followed, whatever the operator named once.
     fn trusted(&self, credential: &Credential) -> Option<Vec<u8>> {
-        let named = self.authority_pem.clone().map(String::into_bytes);
-        named.or_else(|| credential.ca.clone().filter(|pem| !pem.is_empty()))
+        let named = self.authority_pem.as_deref().unwrap_or_default().trim();
+        let told = credential.ca.as_deref().unwrap_or_default().trim_ascii();
+        let all = if named.as_bytes() == told {
+            told.to_vec()
+        } else {
+            [named.as_bytes(), told].join(&b'\n')
+        };
+        (!all.trim_ascii().is_empty()).then_some(all)
     }
 }
 

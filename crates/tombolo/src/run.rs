@@ -387,6 +387,7 @@ fn up_config(args: UpArgs) -> UpConfig {
         members: args.members.unwrap_or(if args.demo { 3 } else { 0 }),
         demo: args.demo,
         exit_when_ready: args.exit_when_ready,
+        replace_authority: args.rotate_ca,
     }
 }
 

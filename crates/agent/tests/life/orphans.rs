@@ -168,12 +168,17 @@ async fn a_description_of_the_same_name_takes_over() {
 #[tokio::test(start_paused = true)]
 async fn what_a_restored_parent_does_not_know_stays_until_somebody_says_otherwise() {
     let (world, agent) = World::joined().await;
-    let both = [config_map("default", "kept"), config_map("default", "newer")];
-    world.describe("app", &both[..1]).await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "of-a-new-kind", "namespace": "default"}});
+    let all = [
+        config_map("default", "kept"),
+        config_map("default", "newer"),
+        account,
+    ];
+    world.describe("app", &all[..1]).await;
     let before = world.phase("app", "Success").await;
-    world.describe("app", &both).await;
+    world.describe("app", &all).await;
     world.describe("late", &[config_map("default", "late")]).await;
-    for (name, objects) in [("app", 2), ("late", 1)] {
+    for (name, objects) in [("app", 3), ("late", 1)] {
         let (descriptions, place) = (&apps::DESCRIPTIONS, Some(NAMESPACE));
         let applied = |it: &Value| {
             let applied = it["status"]["manifestStatuses"].as_array().map(Vec::len);
@@ -187,7 +192,7 @@ async fn what_a_restored_parent_does_not_know_stays_until_somebody_says_otherwis
     // The parent goes back to what it was.
     world.mark(&json!("restored")).await;
     world.give_up("late").await;
-    world.describe("app", &both[..1]).await;
+    world.describe("app", &all[..1]).await;
     let old = json!({"status": {"manifestStatuses": before["status"]["manifestStatuses"]}});
     world
         .parent
@@ -214,11 +219,22 @@ async fn what_a_restored_parent_does_not_know_stays_until_somebody_says_otherwis
         held.map(|event| event["message"].as_str().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    while told().await.len() < 3 {
+    let held = [
+        "default/newer",
+        "default/of-a-new-kind",
+        "default/late",
+        "default/forgotten",
+    ];
+    let mut before = Vec::new();
+    while !held
+        .iter()
+        .all(|name| before.iter().any(|note: &String| note.contains(name)))
+    {
         tokio::time::sleep(Duration::from_secs(1)).await;
+        before = told().await;
     }
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(told().await.len(), 3, "each is told once");
+    assert_eq!(told().await, before, "each is told once");
     for name in ["kept", "newer", "late", "forgotten"] {
         assert!(has(&world.child, name).await, "{name}");
     }
@@ -242,6 +258,10 @@ async fn what_a_restored_parent_does_not_know_stays_until_somebody_says_otherwis
             .gone(&world.child, &kubernetes::CONFIG_MAPS, Some("default"), name)
             .await;
     }
+    let accounts = &kubernetes::SERVICE_ACCOUNTS;
+    world
+        .gone(&world.child, accounts, Some("default"), "of-a-new-kind")
+        .await;
     agent.stop().await;
 }
 

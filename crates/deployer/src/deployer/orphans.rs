@@ -124,7 +124,8 @@ impl Deployer {
         }
     }
 
-    /// Queues the Descriptions that objects name and that are not there; answers whether everything was seen.
+    /// Queues the Descriptions that objects name and that are not there, or do not name them; answers whether everything
+    /// was seen.
     async fn look(&self) -> bool {
         let found = match found::find(&self.parts.child).await {
             Ok(found) => found,
@@ -133,11 +134,21 @@ impl Deployer {
                 return false;
             }
         };
+        let mut brought: BTreeMap<ObjectKey, Vec<ObjectId>> = BTreeMap::new();
         for (owner, id) in found.objects {
             // Another parent's objects are none of our business.
-            if owner.namespace == self.parts.namespace && self.descriptions.get_key(&owner).is_none() {
+            if owner.namespace == self.parts.namespace {
+                brought.entry(owner).or_default().push(id);
+            }
+        }
+        for (owner, mut ids) in brought {
+            if let Some(description) = self.descriptions.get_key(&owner) {
+                let known = plan::brought(&description, []);
+                ids.retain(|id| !known.iter().any(|known| known.is_same_object(id)));
+            }
+            if !ids.is_empty() {
                 let mut known = self.orphans.lock();
-                known.objects.entry(owner.clone()).or_default().insert(id);
+                known.objects.entry(owner.clone()).or_default().extend(ids);
                 drop(known);
                 self.queue.add(owner);
             }

@@ -35,6 +35,10 @@ pub(crate) struct UpArgs {
     /// Ends with 0 once everything asked for is ready, with 1 after 60 s otherwise.
     #[arg(long)]
     pub(crate) exit_when_ready: bool,
+    /// Takes the next step of replacing the hub's certificate authority at once: it announces a new one, lets that sign,
+    /// forgets the old one. By itself each step comes in its time, two years before the authority ends.
+    #[arg(long)]
+    pub(crate) rotate_ca: bool,
 }
 
 #[derive(Debug, Args)]

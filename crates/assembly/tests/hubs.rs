@@ -1,5 +1,5 @@
-//! A cluster moves from one hub to another, and what runs in it goes on running. Two hubs and a cluster with simulated
-//! pods, over TLS.
+//! Hubs and a cluster with simulated pods, over TLS: it moves from one to another, and follows one whose certificate
+//! authority is followed by another.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use agent::Leaving;
 use api::apps::{DESCRIPTIONS, SUBSCRIPTIONS};
+use api::clusters::MANAGED_CLUSTERS;
 use api::kubernetes::{DEPLOYMENTS, PODS, SECRETS};
-use api::names::BOOTSTRAP_GROUP;
+use api::names::{BOOTSTRAP_GROUP, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
 use assembly::{HttpsParent, MemberConfig, Plane, UpConfig, start_member, up};
 use clock::Env;
 use kubeio::{Choice, Client, Kubeconfig, ListOptions, Patch};
@@ -21,11 +22,12 @@ use tokio::task::JoinHandle;
 
 const TEMPLATES: &str = include_str!("../../../examples/nginx/nginx.yaml");
 const SUBSCRIPTION: &str = include_str!("../../../examples/nginx/subscription.yaml");
-const SHADOW: [ApiResource; 3] = [
+static SHADOW: [ApiResource; 3] = [
     ApiResource::cluster("shadow", "v1alpha1", "namespaces", "Namespace"),
     ApiResource::namespaced("shadow", "v1alpha1", "services", "Service"),
     ApiResource::namespaced("shadow", "v1alpha1", "deployments", "Deployment"),
 ];
+const ANYWHERE: &str = "127.0.0.1:0";
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,9 +44,8 @@ async fn wait_for(what: &str, mut ask: impl AsyncFnMut() -> bool) {
     );
 }
 
-/// A hub that distributes the sample application, in a folder of its own.
+/// A hub in a folder.
 struct Hub {
-    _folder: tempfile::TempDir,
     stop: CancellationToken,
     running: JoinHandle<Result<(), assembly::Error>>,
     client: Client,
@@ -52,25 +53,30 @@ struct Hub {
 }
 
 impl Hub {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
+    async fn start(folder: &Path, listen: &str, replace_authority: bool) -> Self {
+        let kubeconfig = folder.join("kubeconfig");
         let config = UpConfig {
-            data_dir: folder.path().to_owned(),
-            listen: "127.0.0.1:0".parse().unwrap(),
+            data_dir: folder.to_owned(),
+            listen: listen.parse().unwrap(),
             members: 0,
             demo: false,
             exit_when_ready: false,
+            replace_authority,
         };
+        // It is written once it can be used.
+        std::fs::remove_file(&kubeconfig).ok();
         let stop = CancellationToken::new();
         let shutdown = stop.clone();
         let running =
             tokio::spawn(async move { up(config, Env::system(), shutdown, &mut std::io::sink()).await });
-        wait_for("the hub runs", async || kubeconfig.is_file()).await;
+        wait_for("the hub runs", async || {
+            assert!(!running.is_finished(), "it has ended");
+            kubeconfig.is_file()
+        })
+        .await;
         let files = Kubeconfig::read(&[kubeconfig]).unwrap();
         let target = files.choose(&Choice::default()).await.unwrap();
-        let hub = Self {
-            _folder: folder,
+        Self {
             stop,
             running,
             client: target.client,
@@ -78,7 +84,11 @@ impl Hub {
                 url: target.server,
                 authority_pem: target.authority.map(|pem| String::from_utf8(pem).unwrap()),
             },
-        };
+        }
+    }
+
+    /// Distributes the sample application.
+    async fn distribute(&self) {
         for object in [TEMPLATES, SUBSCRIPTION]
             .iter()
             .flat_map(|text| codec::yaml::parse(text).unwrap())
@@ -87,10 +97,9 @@ impl Hub {
             let known = SHADOW
                 .iter()
                 .find(|resource| resource.kind == meta::kind(&object));
-            let resource = known.unwrap_or(&SUBSCRIPTIONS);
-            hub.client.create(resource, namespace, &object).await.unwrap();
+            let resource = known.cloned().unwrap_or(SUBSCRIPTIONS);
+            self.client.create(&resource, namespace, &object).await.unwrap();
         }
-        hub
     }
 
     /// A bootstrap token of it.
@@ -118,6 +127,24 @@ impl Hub {
             .unwrap();
     }
 
+    /// When its cluster reported last.
+    async fn last_report(&self) -> Option<String> {
+        let everything = ListOptions::default();
+        let clusters = self.client.list_all(&MANAGED_CLUSTERS, None, &everything).await;
+        let clusters = clusters.unwrap().items;
+        let time = &clusters.first()?["status"]["lastObservedTime"];
+        time.as_str().map(str::to_owned)
+    }
+
+    /// Waits for another report than the last.
+    async fn reports(&self, last: Option<String>) {
+        wait_for("the cluster reports", async || {
+            let report = self.last_report().await;
+            report.is_some() && report != last
+        })
+        .await;
+    }
+
     async fn descriptions(&self) -> Vec<Value> {
         let everything = ListOptions::default();
         self.client
@@ -141,7 +168,7 @@ struct Member {
 }
 
 impl Member {
-    async fn start(folder: &Path, hub: &Hub, token: String) -> Self {
+    async fn start(folder: &Path, parent: &HttpsParent, token: String) -> Self {
         let config = MemberConfig {
             name: "edge-7".to_owned(),
             nodes: 2,
@@ -150,7 +177,7 @@ impl Member {
         };
         let mut planes = Supervisor::new(CancellationToken::new());
         let mut roles = Supervisor::new(CancellationToken::new());
-        let (env, parent) = (Env::system(), hub.parent.clone());
+        let (env, parent) = (Env::system(), parent.clone());
         let plane = start_member(config, folder, parent, &env, &mut planes, &mut roles)
             .await
             .unwrap();
@@ -195,9 +222,14 @@ impl Member {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_moves_to_another_hub_and_its_pods_go_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let (old, new) = (Hub::start().await, Hub::start().await);
-    let member = Member::start(folder.path(), &old, old.token().await).await;
+    let [folder, old, new] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let (old, new) = (
+        Hub::start(old.path(), ANYWHERE, false).await,
+        Hub::start(new.path(), ANYWHERE, false).await,
+    );
+    old.distribute().await;
+    new.distribute().await;
+    let member = Member::start(folder.path(), &old.parent, old.token().await).await;
     let before = member.pods(2).await;
     assert_eq!(before.len(), 2);
     member
@@ -221,7 +253,7 @@ async fn a_cluster_moves_to_another_hub_and_its_pods_go_on() {
     .await;
     // What the old hub wants now is nobody's business any more.
     old.scale(5).await;
-    let member = Member::start(folder.path(), &new, new.token().await).await;
+    let member = Member::start(folder.path(), &new.parent, new.token().await).await;
     wait_for("the new hub has it", async || {
         let descriptions = new.descriptions().await;
         descriptions.iter().any(|it| it["status"]["phase"] == "Success")
@@ -237,4 +269,35 @@ async fn a_cluster_moves_to_another_hub_and_its_pods_go_on() {
     member.stop(async |_| {}).await;
     old.stop().await;
     new.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_follows_a_hub_to_another_authority() {
+    let [folder, data] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut hub = Hub::start(data.path(), ANYWHERE, false).await;
+    // What the operator named stays what it was.
+    let (first, token) = (hub.parent.clone(), hub.token().await);
+    let listen = first.url.strip_prefix("https://").unwrap().to_owned();
+    let mut member = Member::start(folder.path(), &first, token.clone()).await;
+    hub.reports(None).await;
+    for trusted in [2, 2, 1] {
+        member.stop(async |_| {}).await;
+        hub.stop().await;
+        hub = Hub::start(data.path(), &listen, true).await;
+        let last = hub.last_report().await;
+        member = Member::start(folder.path(), &first, token.clone()).await;
+        hub.reports(last).await;
+        wait_for("the cluster has heard of it", async || {
+            let child = member.plane.administrator();
+            let kept = child
+                .get(&SECRETS, Some(SYSTEM_NAMESPACE), PARENT_CLUSTER_SECRET)
+                .await;
+            let told = api::secret::text(&kept.unwrap(), "ca.crt").unwrap();
+            told.matches("BEGIN").count() == trusted
+        })
+        .await;
+    }
+    assert_ne!(hub.parent.authority_pem, first.authority_pem);
+    member.stop(async |_| {}).await;
+    hub.stop().await;
 }
