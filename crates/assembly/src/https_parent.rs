@@ -58,3 +58,32 @@ impl ParentConnector for HttpsParent {
         Ok(Arc::new(TlsConnector::new(Arc::new(config))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_named_and_what_the_parent_told_are_trusted() {
+        for (named, told, expected) in [
+            (None, None, None),
+            (None, Some(""), None),
+            (Some("a\n"), None, Some("a\n")),
+            (None, Some("b\n"), Some("\nb")),
+            (Some("a\n"), Some("a\n"), Some("a")),
+            (Some("a\n"), Some("a\nb\n"), Some("a\na\nb")),
+        ] {
+            let parent = HttpsParent {
+                url: "https://parent".to_owned(),
+                authority_pem: named.map(str::to_owned),
+            };
+            let credential = Credential {
+                token: "t".to_owned(),
+                ca: told.map(|pem| pem.as_bytes().to_vec()),
+            };
+            let trusted = parent.trusted(&credential).map(|pem| pem.trim_ascii().to_vec());
+            let expected = expected.map(|pem| pem.trim().as_bytes().to_vec());
+            assert_eq!(trusted, expected, "{named:?} {told:?}");
+        }
+    }
+}

@@ -208,7 +208,7 @@ impl Deployer {
         }
         let (started, cause) = (Instant::now(), Cause::of(description));
         let Left { ids, held } = self.left(key, description).await?;
-        let leftovers = plan::leftovers(description, ids, &wanted);
+        let leftovers = plan::leftovers(description, ids.iter().cloned(), &wanted);
         self.record_first(key, description, &wanted, &leftovers).await?;
         let Applied {
             mut observed,
@@ -234,7 +234,7 @@ impl Deployer {
         }
         let removing = !left.is_empty();
         if !removing && problems.is_empty() && !held {
-            self.orphans.forget(key);
+            self.orphans.forget(key, &ids);
         }
         observed.extend(left);
         if self.parts.recovery {
@@ -410,7 +410,7 @@ impl Deployer {
         if left.is_empty() && problems.is_empty() {
             self.applier.watches.set(key, &BTreeMap::new());
             if !held {
-                self.orphans.release(key, description);
+                self.orphans.release(key, description, &ids);
             }
             self.set_finalizer(key, description, false).await?;
             return Ok(Outcome::Done);

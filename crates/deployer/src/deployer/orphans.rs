@@ -73,11 +73,10 @@ impl Orphans {
         }
     }
 
-    /// Nothing is left of a Description: when it goes now, nothing needs to be looked for.
-    pub(super) fn release(&self, key: &ObjectKey, description: &Value) {
-        let mut known = self.lock();
-        known.released.insert(meta::uid(description).to_owned());
-        known.objects.remove(key);
+    /// Nothing is left of a Description, which brought these: when it goes now, nothing of it needs to be looked for.
+    pub(super) fn release(&self, key: &ObjectKey, description: &Value, ids: &[ObjectId]) {
+        self.forget(key, ids);
+        self.lock().released.insert(meta::uid(description).to_owned());
     }
 
     /// The objects that may be left of earlier Descriptions of this name.
@@ -86,10 +85,15 @@ impl Orphans {
         known.objects.get(key).into_iter().flatten().cloned().collect()
     }
 
-    /// Nothing is left of earlier Descriptions of this name.
-    pub(super) fn forget(&self, key: &ObjectKey) {
+    /// Of these nothing is left. What was found meanwhile is looked at next.
+    pub(super) fn forget(&self, key: &ObjectKey, ids: &[ObjectId]) {
         let mut known = self.lock();
-        known.objects.remove(key);
+        if let Some(objects) = known.objects.get_mut(key) {
+            objects.retain(|id| !ids.contains(id));
+            if objects.is_empty() {
+                known.objects.remove(key);
+            }
+        }
         known.held.remove(key);
     }
 
@@ -164,10 +168,10 @@ impl Deployer {
         ids.sort();
         ids.dedup();
         if ids.is_empty() || key.namespace != self.parts.namespace {
-            return Ok(self.pruned(key));
+            return Ok(self.pruned(key, &ids));
         }
         if duty == Duty::Observe {
-            return Ok(self.pruned(key));
+            return Ok(self.pruned(key, &ids));
         }
         if self.parent_has(key).await? {
             // It will be in the cache soon, and is settled then.
@@ -193,7 +197,7 @@ impl Deployer {
             return Ok(Outcome::After(REMOVAL_PERIOD));
         }
         tracing::info!(description = %key, objects = ids.len(), "what a description left behind is gone");
-        Ok(self.pruned(key))
+        Ok(self.pruned(key, &ids))
     }
 
     /// What says that it comes from a Description, or may have come from an earlier one of its name, as far as it may be
@@ -243,8 +247,8 @@ impl Deployer {
         Ok(true)
     }
 
-    fn pruned(&self, key: &ObjectKey) -> Outcome {
-        self.orphans.forget(key);
+    fn pruned(&self, key: &ObjectKey, ids: &[ObjectId]) -> Outcome {
+        self.orphans.forget(key, ids);
         self.applier.watches.set(key, &BTreeMap::new());
         Outcome::Done
     }
@@ -297,7 +301,7 @@ mod tests {
         ] {
             let orphans = Orphans::default();
             if released {
-                orphans.release(&key, &one);
+                orphans.release(&key, &one, &[]);
             }
             orphans.see(&Change {
                 key: key.clone(),
@@ -306,8 +310,13 @@ mod tests {
             });
             assert_eq!(orphans.of(&key).len(), expected, "{what}");
             assert!(orphans.lock().released.is_empty(), "{what}");
-            orphans.forget(&key);
-            assert_eq!(orphans.of(&key), []);
+            let found = ObjectId::from_feed(&json!({"apiVersion": "v1", "kind": "Secret", "name": "found"}));
+            let seen = orphans.of(&key);
+            orphans.hold(&key, found.as_slice());
+            orphans.forget(&key, &seen);
+            assert_eq!(orphans.of(&key), found.as_slice(), "what was found meanwhile");
+            orphans.forget(&key, found.as_slice());
+            assert!(orphans.lock().objects.is_empty());
         }
     }
 }
