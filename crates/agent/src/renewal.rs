@@ -25,8 +25,6 @@ pub(crate) async fn renewed(
     env: &Env,
 ) -> Membership {
     loop {
-        let share = u32::try_from(env.random_u64() % 500).expect("below 500");
-        tokio::time::sleep(LOOK_PERIOD + LOOK_PERIOD * share / 1_000).await;
         match look(parent, connector, cluster_id, held).await {
             Ok(Some(membership)) => return membership,
             Ok(None) => {}
@@ -34,6 +32,8 @@ pub(crate) async fn renewed(
                 tracing::debug!(cluster = %cluster_id, error = %chain(&error), "no look for a new credential");
             }
         }
+        let share = u32::try_from(env.random_u64() % 500).expect("below 500");
+        tokio::time::sleep(LOOK_PERIOD + LOOK_PERIOD * share / 1_000).await;
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::tunnel::Dialer;
-use api::{clusters, kubernetes, names};
+use api::{annotations, clusters, kubernetes, names};
 use clock::Env;
 use futures::future::BoxFuture;
 use kubeio::{CancellationToken, Client, Elector, ElectorConfig, Leadership};
-use serde_json::json;
+use machinery::meta;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{Error, chain};
@@ -25,6 +26,8 @@ const POLLS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 const POLL_PERIOD: Duration = names::RETRY_PERIOD;
+/// Why a cluster keeps what its parent does not know.
+const WAS_MEMBER: &str = "it was a member before, and registered again";
 
 /// The child, as the agent reaches it.
 #[derive(Clone)]
@@ -187,18 +190,10 @@ impl Agent {
 
     /// The membership that is kept in the child, if the parent still takes its credential.
     async fn resume(&self, cluster_id: &str) -> Result<Option<Membership>, Error> {
-        let secret = self
-            .child
-            .client
-            .get_opt(
-                &kubernetes::SECRETS,
-                Some(&self.config.namespace),
-                names::PARENT_CLUSTER_SECRET,
-            )
-            .await
-            .map_err(Error::doing("read the kept credential"))?;
-        let Some(membership) =
-            secret.and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
+        let Some(membership) = self
+            .kept()
+            .await?
+            .and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
         else {
             return Ok(None);
         };
@@ -223,27 +218,53 @@ impl Agent {
         }
     }
 
+    /// The Secret that keeps a membership in the child.
+    async fn kept(&self) -> Result<Option<Value>, Error> {
+        let (secrets, namespace) = (&kubernetes::SECRETS, Some(self.config.namespace.as_str()));
+        let kept = self
+            .child
+            .client
+            .get_opt(secrets, namespace, names::PARENT_CLUSTER_SECRET)
+            .await;
+        kept.map_err(Error::doing("read the kept credential"))
+    }
+
+    /// Comes to the parent with the bootstrap token; a client for that, and the request if there is one.
+    async fn knock(&self, ca: Option<Vec<u8>>, request: &str) -> Result<(Client, Option<Value>), Error> {
+        let token = self.config.registration_token.clone();
+        let client = self
+            .parent
+            .connect(&Credential { token, ca })
+            .map_err(Error::doing("connect to the parent"))?
+            .with_user_agent(names::AGENT);
+        let earlier = client
+            .get_opt(&clusters::REGISTRATION_REQUESTS, None, request)
+            .await
+            .map_err(|error| {
+                if error.is_unauthorized() {
+                    Error::TokenRefused(error)
+                } else {
+                    Error::doing("read the registration request")(error)
+                }
+            })?;
+        Ok((client, earlier))
+    }
+
     /// Asks to be taken in and waits for the answer.
     async fn register(&self, cluster_id: &str) -> Result<Membership, Error> {
         let config = &self.config;
-        let bootstrap = Credential {
-            token: config.registration_token.clone(),
-            ca: None,
-        };
-        let client = self
-            .parent
-            .connect(&bootstrap)
-            .map_err(Error::doing("connect to the parent"))?
-            .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
-        let earlier = client.get_opt(requests, None, &name).await.map_err(|error| {
-            if error.is_unauthorized() {
-                Error::TokenRefused(error)
-            } else {
-                Error::doing("read the registration request")(error)
-            }
-        })?;
+        let kept = self.kept().await?;
+        let told = kept
+            .as_ref()
+            .and_then(|secret| registration::kept(config, cluster_id, secret))
+            .and_then(|membership| membership.credential.ca);
+        let (client, earlier) = match self.knock(told.clone(), &name).await {
+            // The parent may have become another since, whom only the operator knows.
+            Err(_) if told.is_some() => self.knock(None, &name).await?,
+            answer => answer?,
+        };
         let cluster_name = identity::cluster_name(
             config.cluster_name.as_deref(),
             earlier.as_ref(),
@@ -253,7 +274,10 @@ impl Agent {
         let mut request = match earlier {
             Some(request) => request,
             None => {
-                let request = registration::request(config, cluster_id, &cluster_name);
+                let mut request = registration::request(config, cluster_id, &cluster_name);
+                if kept.is_some() {
+                    meta::set_annotation(&mut request, annotations::HOLD_ORPHANS, WAS_MEMBER);
+                }
                 match client.create(requests, None, &request).await {
                     Err(error) if error.is_already_exists() => request,
                     other => other.map_err(Error::doing("ask to be registered"))?,

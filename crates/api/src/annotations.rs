@@ -27,3 +27,7 @@ pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 /// On a dividing Subscription, Tombolo's own: how many replicas of each divided feed are to be ready at any time while
 /// they move between clusters, a number (`3`) or a share of those wanted (`80%`).
 pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";
+/// On a ManagedCluster, Tombolo's own, with the reason as its value: what its child has of Descriptions that the parent
+/// does not know stays in the child, for the parent may be older than that. On a registration request: the
+/// ManagedCluster that is made for it gets it.
+pub const HOLD_ORPHANS: &str = "clusters.tombolo.io/hold-orphans";

@@ -155,3 +155,5 @@ pub const DERIVED_NAME_TAKEN: &str = "DerivedNameTaken";
 pub const PORTS_NOT_OFFERED: &str = "PortsNotOffered";
 /// Event (warning) of a ServiceImport.
 pub const FAILED_IMPORTING_SERVICE: &str = "FailedImportingService";
+/// Event (warning), Tombolo's own: objects stay in a child that the parent does not know.
+pub const ORPHANS_HELD: &str = "OrphansHeld";

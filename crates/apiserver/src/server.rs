@@ -1,5 +1,6 @@
 //! The server: its configuration, and the way of a request through it.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -99,7 +100,11 @@ pub struct ApiServer {
     pub(crate) bulk: Bulk,
     refused: Complaint,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
+    paths: RwLock<BTreeMap<&'static str, PathHandler>>,
 }
+
+/// Answers a `GET` of a path that is no resource.
+pub type PathHandler = Arc<dyn Fn() -> Response<Body> + Send + Sync>;
 
 impl fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +131,7 @@ impl ApiServer {
             bulk: Bulk::default(),
             refused: Complaint::default(),
             groups: RwLock::default(),
+            paths: RwLock::default(),
         }))
     }
 
@@ -169,6 +175,17 @@ impl ApiServer {
     /// Adds a virtual API group.
     pub fn add_group(&self, group: Arc<dyn GroupHandler>) {
         self.groups.write().expect("no holder panics").push(group);
+    }
+
+    pub(crate) fn path(&self, path: &str) -> Option<PathHandler> {
+        self.paths.read().expect("no holder panics").get(path).cloned()
+    }
+
+    /// Adds a path that is no resource. Who may `get` it is said by `nonResourceURLs` of roles; without one that is
+    /// `system:masters` alone.
+    pub fn add_path(&self, path: &'static str, handler: PathHandler) {
+        let mut paths = self.paths.write().expect("no holder panics");
+        paths.insert(path, handler);
     }
 
     /// Answers one request; never fails, every error is a `Status`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::kubernetes::SECRETS;
 use api::names::BOOTSTRAP_GROUP;
+use apiserver::pki::Step;
 use clock::Env;
 use kubeio::{Client, ListOptions};
 use machinery::meta;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::demo::{self, Watcher, shown};
 use crate::member::{MemberConfig, start_member};
-use crate::{DataDir, Error, HttpsParent, Plane, data_dir, parent};
+use crate::{DataDir, Error, HttpsParent, Plane, backup, data_dir, parent, plane};
 
 /// How long the roles may take to stop: they give back their leases.
 const ROLES_DEADLINE: Duration = Duration::from_secs(4);
@@ -42,6 +43,8 @@ pub struct UpConfig {
     pub demo: bool,
     /// Whether to end once everything is ready.
     pub exit_when_ready: bool,
+    /// Whether to take the next step of replacing the hub's certificate authority first.
+    pub replace_authority: bool,
 }
 
 /// Runs until the token is cancelled (or everything is ready, if that was asked for).
@@ -108,6 +111,9 @@ async fn start(
 ) -> Result<(), Error> {
     let begin = Instant::now();
     let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
+    if config.replace_authority {
+        say(told(plane::replace_authority(folder.root(), env)?).to_owned())?;
+    }
     let parent = Plane::start(
         "tombolo",
         folder.root(),
@@ -122,6 +128,7 @@ async fn start(
         shown(begin.elapsed()),
         parent.url
     ))?;
+    backup::serve(&parent);
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
     let hub = parent::start_roles(&parent, env, &mut tasks.roles);
@@ -199,6 +206,20 @@ async fn start(
         print_next_steps(out, folder).map_err(Error::Output)?;
     }
     Ok(())
+}
+
+/// What a step means.
+fn told(step: Step) -> &'static str {
+    match step {
+        Step::Announce => {
+            "a new certificate authority is announced: it signs in 30 days, or from the next start with --rotate-ca"
+        }
+        Step::Succeed => {
+            "the new certificate authority signs: the old one is trusted until 60 days after the announcement, or the next \
+             start with --rotate-ca"
+        }
+        Step::Forget => "the old certificate authority is trusted no longer",
+    }
 }
 
 /// Writes the administrator's kubeconfig, now and whenever its certificate is renewed.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::orphans::Orphans;
+use self::orphans::{Left, Orphans};
 use crate::apply::{Applier, Cause};
 use crate::charts::{self, Step};
 use crate::contents::Contents;
@@ -206,14 +206,16 @@ impl Deployer {
             return Ok(Outcome::Done);
         }
         let (asked, mut problems) = plan::asked(description);
-        let ids = plan::ids(&asked);
+        let asked_for = plan::ids(&asked);
         let (wanted, missing) = self.obtain(key, asked, &mut problems).await;
         for problem in &problems {
             self.warn(description, reasons::FAILED_MARSHALING_RESOURCE, problem);
         }
         let (started, cause) = (Instant::now(), Cause::of(description));
-        let leftovers = plan::leftovers(description, self.left(key), &ids);
-        self.record_first(key, description, &ids, &leftovers).await?;
+        let Left { ids, held } = self.left(key, description).await?;
+        let leftovers = plan::leftovers(description, ids.iter().cloned(), &asked_for);
+        self.record_first(key, description, &asked_for, &leftovers)
+            .await?;
         let Applied {
             mut observed,
             resources,
@@ -237,8 +239,8 @@ impl Deployer {
             );
         }
         let removing = !left.is_empty();
-        if !removing && problems.is_empty() {
-            self.orphans.forget(key);
+        if !removing && problems.is_empty() && !held {
+            self.orphans.forget(key, &ids);
         }
         // What is not had now stays as it is in the child.
         observed.extend(missing.into_iter().map(|id| Observed {
@@ -261,7 +263,7 @@ impl Deployer {
             Outcome::Retry
         } else if removing {
             Outcome::After(REMOVAL_PERIOD)
-        } else if self.applier.watches.sees_all(key) {
+        } else if !held && self.applier.watches.sees_all(key) {
             Outcome::After(RESYNC_PERIOD)
         } else {
             Outcome::After(BLIND_PERIOD)
@@ -286,13 +288,6 @@ impl Deployer {
             }
         }
         (wanted, missing)
-    }
-
-    /// What says that it comes from a Description, or may have come from an earlier one of its name.
-    fn left(&self, key: &ObjectKey) -> Vec<ObjectId> {
-        let mut ids = self.applier.watches.owned(key);
-        ids.extend(self.orphans.of(key));
-        ids
     }
 
     /// Before an object is applied for the first time its name is in the status: whatever happens, it is found again.
@@ -430,7 +425,8 @@ impl Deployer {
         if !meta::has_finalizer(description, finalizers::APP) {
             return Ok(Outcome::Done);
         }
-        let ids = plan::brought(description, self.left(key));
+        let Left { ids, held } = self.left(key, description).await?;
+        let ids = plan::brought(description, ids);
         let mut problems = Vec::new();
         let mut left = self.remove_all(key, description, &ids, &mut problems).await;
         if !left.is_empty() && problems.is_empty() {
@@ -440,7 +436,9 @@ impl Deployer {
         }
         if left.is_empty() && problems.is_empty() {
             self.applier.watches.set(key, &BTreeMap::new());
-            self.orphans.release(key, description);
+            if !held {
+                self.orphans.release(key, description, &ids);
+            }
             self.set_finalizer(key, description, false).await?;
             return Ok(Outcome::Done);
         }

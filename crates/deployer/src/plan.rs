@@ -319,6 +319,17 @@ pub fn leftovers(
     all
 }
 
+/// Why what only the child knows of has to stay in it, if it has to: so says a ManagedCluster of its namespace, or there
+/// is none, and the parent may not know the child yet.
+pub fn hold(clusters: &[Value]) -> Option<&str> {
+    if clusters.is_empty() {
+        return Some("the parent has no ManagedCluster for it");
+    }
+    clusters
+        .iter()
+        .find_map(|cluster| meta::annotation(cluster, annotations::HOLD_ORPHANS))
+}
+
 /// Everything that a Description may have brought: what it asks for, what its status names, what says that it is owned.
 pub fn brought(description: &Value, owned: impl IntoIterator<Item = ObjectId>) -> Vec<ObjectId> {
     let mut all = ids(&asked(description).0);

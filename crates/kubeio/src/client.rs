@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use machinery::{ApiError, ApiResource};
@@ -478,6 +480,22 @@ impl Client {
     /// See [`Error`].
     pub async fn get_path(&self, path: &str) -> Result<Value, Error> {
         self.value(Method::GET, path, None).await
+    }
+
+    /// Asks for a path and hands its answer on piece by piece, however large it is. The stream ends with
+    /// [`Error::Transport`] if the answer breaks off.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn download(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+        let what = format!("GET {path}");
+        let request = request(Method::GET, path, None, "")?;
+        let body = self.answer(&what, request).await?.into_body();
+        let broken = move |source| Error::Transport {
+            request: what.clone(),
+            source,
+        };
+        Ok(body.into_data_stream().map_err(broken).boxed())
     }
 
     /// Sends any request and reads the whole answer, whatever its status.

@@ -2,6 +2,7 @@
 
 mod cli;
 mod out;
+mod recovery;
 mod roles;
 mod run;
 

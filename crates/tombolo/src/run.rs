@@ -15,11 +15,11 @@ use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs, RoleCommand,
-    SimArgs, UpArgs, WordsArgs,
+    Command, DeleteArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs,
+    RoleCommand, SimArgs, UpArgs, WordsArgs,
 };
 use crate::out::{OnLoss, Out};
-use crate::roles;
+use crate::{recovery, roles};
 
 /// What failed, and the exit code that says so.
 pub(crate) struct Failure {
@@ -165,12 +165,14 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Exec(_)
         | PersonCommand::Logs(_)
         | PersonCommand::PortForward(_)
-        | PersonCommand::Leave(_) => OnLoss::GoOn,
+        | PersonCommand::Leave(_)
+        | PersonCommand::Backup(_)
+        | PersonCommand::Restore(_) => OnLoss::GoOn,
     }
 }
 
 /// A hub for a command that is not about namespaces.
-async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
+pub(crate) async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
     hub_in(args, Namespaces::Usual).await
 }
 
@@ -214,20 +216,7 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             };
             commands::get(&hub, &targets, &listing, out).await?;
         }
-        PersonCommand::Delete(args) => {
-            let sources = sources(&args.filename);
-            let selection = if args.targets.is_empty() {
-                Selection::default()
-            } else {
-                Selection::parse(&args.targets, Which::from(&args.which), "delete")?
-            };
-            let hub = hub_in(&args.hub, &args.which.namespaces).await?;
-            let deletion = Deletion {
-                ignore_not_found: args.ignore_not_found,
-                trial: args.dry_run.into(),
-            };
-            commands::delete(&hub, &sources, &selection, deletion, out).await?;
-        }
+        PersonCommand::Delete(args) => delete(args, out).await?,
         PersonCommand::Scale(args) => {
             let selection = Selection::parse(&args.targets, Which::from(&args.which), "scale")?;
             let hub = hub_in(&args.hub, &args.which.namespaces).await?;
@@ -273,10 +262,27 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         }
         PersonCommand::Join(args) => join(args, out).await?,
         PersonCommand::Leave(args) => leave(args, out).await?,
+        PersonCommand::Backup(args) => recovery::backup(args, out).await?,
+        PersonCommand::Restore(args) => recovery::restore(args, out).await?,
         PersonCommand::Install(args) => commands::install(&args.into(), out)?,
         PersonCommand::Crds => commands::crds(out)?,
     }
     Ok(())
+}
+
+async fn delete(args: DeleteArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let sources = sources(&args.filename);
+    let selection = if args.targets.is_empty() {
+        Selection::default()
+    } else {
+        Selection::parse(&args.targets, Which::from(&args.which), "delete")?
+    };
+    let hub = hub_in(&args.hub, &args.which.namespaces).await?;
+    let deletion = Deletion {
+        ignore_not_found: args.ignore_not_found,
+        trial: args.dry_run.into(),
+    };
+    Ok(commands::delete(&hub, &sources, &selection, deletion, out).await?)
 }
 
 async fn leave(args: LeaveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
@@ -381,6 +387,7 @@ fn up_config(args: UpArgs) -> UpConfig {
         members: args.members.unwrap_or(if args.demo { 3 } else { 0 }),
         demo: args.demo,
         exit_when_ready: args.exit_when_ready,
+        replace_authority: args.rotate_ca,
     }
 }
 

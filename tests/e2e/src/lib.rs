@@ -4,6 +4,7 @@
 //! whose `bin/` holds the Kubernetes binaries, see `tests/realkube`). Without them the tests say loudly that they
 //! are skipped, and fail instead when `CI` is set. `cargo xtask test` sets both.
 
+mod joined;
 mod kubectl;
 mod process;
 mod realkube;
@@ -13,6 +14,7 @@ mod up;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use joined::joined_agent;
 pub use kubectl::{Kubectl, Running};
 pub use process::{Process, tombolo};
 pub use realkube::ControlPlane;

@@ -298,6 +298,9 @@ fn new_cluster(view: &View, namespace: &Value) -> Value {
             cluster["spec"][field] = spec[field].clone();
         }
     }
+    if let Some(why) = meta::annotation(request, annotations::HOLD_ORPHANS) {
+        meta::set_annotation(&mut cluster, annotations::HOLD_ORPHANS, why);
+    }
     if view.waits_for_init {
         // From the first moment: nothing else may be placed before.
         cluster["spec"]["taints"] = json!([{"key": reasons::TAINT_INITIALIZATION,
@@ -450,6 +453,22 @@ mod tests {
         settle(&mut view);
         assert!(is_approved(&view.request));
         view
+    }
+
+    #[test]
+    fn a_cluster_that_was_a_member_before_keeps_what_the_parent_does_not_know() {
+        for why in [None, Some("restored")] {
+            let mut view = View {
+                request: request(),
+                ..View::default()
+            };
+            if let Some(why) = why {
+                meta::set_annotation(&mut view.request, annotations::HOLD_ORPHANS, why);
+            }
+            settle(&mut view);
+            let cluster = view.cluster.as_ref().unwrap();
+            assert_eq!(meta::annotation(cluster, annotations::HOLD_ORPHANS), why);
+        }
     }
 
     #[test]

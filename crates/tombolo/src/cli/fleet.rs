@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use commands::{Format, Namespaces, ParentUrl, Place, Trial, Which};
 use kubeio::Choice;
 
+use super::SummaryArgs;
+
 /// Where the hub is.
 #[derive(Debug, Args)]
 pub(crate) struct HubArgs {
@@ -15,7 +17,7 @@ pub(crate) struct HubArgs {
     kubeconfig: Option<PathBuf>,
     /// The data folder of a `tombolo up`.
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// The kubeconfig's context [default: its current one].
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
@@ -335,6 +337,20 @@ pub(crate) struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file. Only its owner may read it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Replaces a file that is there already, once the backup is whole.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct KubeconfigArgs {
     /// The cluster: its name, NAMESPACE/NAME or id.
     pub(crate) cluster: String,
@@ -368,7 +384,8 @@ pub(crate) struct LeaveArgs {
     /// The kubeconfig of the cluster that leaves.
     #[arg(long, value_name = "FILE")]
     pub(crate) child_kubeconfig: PathBuf,
-    /// Leaves what the fleet brought into the cluster where it is.
+    /// Leaves what the fleet brought into the cluster where it is, running, as the cluster's own. Another hub that is
+    /// joined then takes over what it sends of the same name.
     #[arg(long)]
     pub(crate) keep_objects: bool,
     #[command(flatten)]

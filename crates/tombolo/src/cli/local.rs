@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::install::ParentOptions;
-use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
 #[derive(Debug, Args)]
@@ -35,6 +35,44 @@ pub(crate) struct UpArgs {
     /// Ends with 0 once everything asked for is ready, with 1 after 60 s otherwise.
     #[arg(long)]
     pub(crate) exit_when_ready: bool,
+    /// Takes the next step of replacing the hub's certificate authority at once: it announces a new one, lets that sign,
+    /// forgets the old one. By itself each step comes in its time, two years before the authority ends.
+    #[arg(long)]
+    pub(crate) rotate_ca: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The folder that is made. It must not be there yet, or be empty.
+    #[arg(
+        long,
+        default_value = ".tombolo",
+        value_name = "DIR",
+        env = "TOMBOLO_DATA_DIR"
+    )]
+    pub(crate) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
+}
+
+/// How it is said what was done.
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArgs {
+    /// How to say what was done.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output: SummaryFormat,
+}
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SummaryFormat {
+    /// Sentences.
+    Text,
+    /// One JSON document.
+    Json,
 }
 
 #[derive(Debug, Args)]

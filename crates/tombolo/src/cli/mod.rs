@@ -9,10 +9,10 @@ mod roles;
 use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
-    ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs, JoinArgs,
-    KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, ScaleArgs, WordsArgs,
+    BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs,
+    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, ScaleArgs, WordsArgs,
 };
-pub(crate) use local::{InstallArgs, SimArgs, UpArgs};
+pub(crate) use local::{InstallArgs, RestoreArgs, SimArgs, SummaryArgs, SummaryFormat, UpArgs};
 pub(crate) use roles::{
     AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs, StatusArgs,
 };
@@ -95,6 +95,15 @@ pub(crate) enum PersonCommand {
     Join(JoinArgs),
     /// Takes a cluster out of the fleet, leaving nothing behind on either side.
     Leave(LeaveArgs),
+    /// Writes a backup of the hub of a `tombolo up` to a file: all its objects at one moment, and its keys.
+    ///
+    /// The hub may run meanwhile; with --data-dir it need not. Whoever reads the file can act as the hub: it holds the keys
+    /// of its certificate authorities and all Secrets. Simulated members are clusters of their own and not in it.
+    Backup(BackupArgs),
+    /// Makes the data folder of a hub of a backup; `tombolo up` then serves it.
+    ///
+    /// What clusters have and the backup does not know stays in them until somebody says otherwise: see docs/recovery.md.
+    Restore(RestoreArgs),
     /// Prints the manifests that prepare a real parent cluster.
     Install(InstallArgs),
     /// Prints the custom resource definitions alone.

@@ -67,6 +67,7 @@ fn every_command_that_talks_to_a_hub_takes_a_context() {
     let known = [
         "up",
         "sim",
+        "restore",
         "install",
         "crds",
         "hub",

@@ -161,7 +161,7 @@ pub(crate) struct AgentArgs {
         hide_env_values = true
     )]
     pub(crate) cluster_reg_token: String,
-    /// The parent's certificate authority, PEM [default: the system's].
+    /// The parent's certificate authority, PEM; one that the parent tells of is trusted beside it [default: the system's].
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CLUSTER_REG_PARENT_CA")]
     pub(crate) cluster_reg_parent_ca: Option<PathBuf>,
     /// The cluster's name [default: generated].
