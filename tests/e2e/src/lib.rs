@@ -10,6 +10,7 @@ mod process;
 mod realkube;
 mod templates;
 mod up;
+pub mod vault;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::{Bench, ControlPlane, Kubectl, Process, contains, plain_http, tombolo, wait_for};
+use e2e::{Bench, ControlPlane, Kubectl, Process, contains, plain_http, tombolo, vault, wait_for};
 
 const HUB_PORT: u16 = 17_160;
 /// Of a second hub, to which no agent connects.
@@ -71,6 +71,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     );
 
     distribute(&bench, &parent, &admin, &children);
+    distribute_what_is_large_and_secret(&bench, &parent, &children, folder.path());
     read_metrics(&bench, &admin, folder.path());
     reach_through_the_hub(&bench, &parent, folder.path());
     reach_through_another_hub(&bench, &parent, folder.path());
@@ -282,6 +283,37 @@ fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &
             Err(format!("{}", subscription["status"]))
         }
     });
+}
+
+fn distribute_what_is_large_and_secret(
+    bench: &Bench,
+    parent: &ControlPlane,
+    children: &[ControlPlane],
+    folder: &Path,
+) {
+    let file = folder.join("vault.yaml");
+    std::fs::write(&file, vault::templates()).expect("a file can be written");
+    let output = tombolo(bench, &["create", "--kubeconfig"])
+        .arg(parent.kubeconfig())
+        .arg("-f")
+        .arg(&file)
+        .output()
+        .expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let admin = parent.kubectl();
+    admin.with_input("apply -f -", &vault::subscription());
+    for child in children {
+        let kubectl = child.kubectl();
+        wait_for("everything arrives", Duration::from_secs(90), || {
+            vault::arrived(&kubectl)
+        });
+    }
+    vault::check_hidden(&admin);
+    admin.run("delete subscription vault --timeout=60s");
 }
 
 fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {

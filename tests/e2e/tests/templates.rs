@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Bench, Kubectl, Process, Templates, Up, contains, wait_for};
+use e2e::{Bench, Kubectl, Process, Templates, Up, contains, vault, wait_for};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -334,64 +334,22 @@ fn large_objects_and_secrets_arrive_and_secrets_are_sealed_on_their_way() {
     else {
         return;
     };
-    const VALUE: &str = "correct-horse-battery";
-    // The same in base64, as it stands in a Secret, and once more, as that stands in an entry.
-    const ENCODED: &str = "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5";
     let up = Up::start(&bench, &["--members", "2"]);
     let kubectl = up.kubectl();
-    let size = 900 << 10;
-    let mut text = format!(
-        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: vault}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: \
-         key, namespace: vault}}\nstringData: {{password: {VALUE}}}\n"
-    );
-    let mut feeds = String::from("  - {apiVersion: v1, kind: Namespace, name: vault}\n");
-    feeds.push_str("  - {apiVersion: v1, kind: Secret, namespace: vault, name: key}\n");
-    for letter in ["a", "b", "c"] {
-        text.push_str(&format!(
-            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {letter}, namespace: vault}}\ndata: {{x: {}}}\n",
-            letter.repeat(size)
-        ));
-        feeds.push_str(&format!(
-            "  - {{apiVersion: v1, kind: ConfigMap, namespace: vault, name: {letter}}}\n"
-        ));
-    }
     let file = up.folder.path().join("vault.yaml");
-    std::fs::write(&file, text).expect("a file can be written");
+    std::fs::write(&file, vault::templates()).expect("a file can be written");
     contains(
         &up.ours(&["create", "-f", &file.display().to_string()]),
         &["created"],
     );
-    let subscription = format!(
-        "apiVersion: apps.clusternet.io/v1alpha1\nkind: Subscription\nmetadata: {{name: vault, namespace: default}}\nspec:\n  \
-         subscribers:\n  - clusterAffinity: {{}}\n  feeds:\n{feeds}"
-    );
-    kubectl.with_input("apply -f -", &subscription);
+    kubectl.with_input("apply -f -", &vault::subscription());
     for name in ["member-1", "member-2"] {
         let member = up.member(name);
         wait_for("everything arrives", Duration::from_secs(60), || {
-            let secret = member.json("-n vault secret key")?;
-            assert_eq!(secret["data"]["password"], ENCODED);
-            for letter in ["a", "b", "c"] {
-                let map = member.json(&format!("-n vault configmap {letter}"))?;
-                assert_eq!(map["data"]["x"].as_str().map(str::len), Some(size), "{letter}");
-            }
-            Ok(())
+            vault::arrived(&member)
         });
     }
-    let shown = kubectl.run("get descriptions -A -o yaml");
-    assert!(shown.len() < 64 << 10, "{}", shown.len());
-    let entries = kubectl.run(
-        "get desc -A -o 'go-template={{range .items}}{{range .spec.raw}}{{base64decode .}}{{\"\\n\"}}{{end}}{{end}}'",
-    );
-    contains(
-        &entries,
-        &["\"kind\":\"Sealed\"", "\"kind\":\"PayloadReference\""],
-    );
-    let payloads = kubectl.run("get payloads.apps.tombolo.io -A -o yaml");
-    let events = kubectl.run("get events -A -o yaml");
-    for text in [&shown, &entries, &payloads, &events] {
-        assert!(!text.contains(VALUE) && !text.contains(ENCODED));
-    }
+    vault::check_hidden(&kubectl);
     wait_for("the Subscription says so", Duration::from_secs(30), || {
         let subscription = kubectl.json("subscription vault")?;
         let conditions = subscription["status"]["conditions"].to_string();
