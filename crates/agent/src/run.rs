@@ -237,13 +237,12 @@ impl Agent {
             .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
-        let earlier = client.get_opt(requests, None, &name).await.map_err(|error| {
-            if error.is_unauthorized() {
-                Error::TokenRefused(error)
-            } else {
-                Error::doing("read the registration request")(error)
-            }
-        })?;
+        let earlier = match client.get_opt(requests, None, &name).await {
+            Err(error) if error.is_unauthorized() => return Err(Error::TokenRefused(error)),
+            // A token that was made for one cluster reads nothing but the answer.
+            Err(error) if error.is_forbidden() => None,
+            other => other.map_err(Error::doing("read the registration request"))?,
+        };
         let cluster_name = identity::cluster_name(
             config.cluster_name.as_deref(),
             earlier.as_ref(),
@@ -264,8 +263,12 @@ impl Agent {
         loop {
             match registration::answer(&request) {
                 Answer::Approved(membership) => {
-                    self.keep(cluster_id, &cluster_name, &membership).await?;
-                    tracing::info!(cluster = %cluster_id, name = %cluster_name, namespace = %membership.namespace, "registered");
+                    let name = match membership.cluster.as_str() {
+                        "" => &cluster_name,
+                        granted => granted,
+                    };
+                    self.keep(cluster_id, name, &membership).await?;
+                    tracing::info!(cluster = %cluster_id, name, namespace = %membership.namespace, "registered");
                     return Ok(membership);
                 }
                 Answer::Refused(why) => {
@@ -275,10 +278,18 @@ impl Agent {
             }
             let pause = polls.next().unwrap_or_else(|| self.jittered(POLL_PERIOD));
             tokio::time::sleep(pause).await;
-            request = client
-                .get(requests, None, &name)
-                .await
-                .map_err(Error::doing("read the registration request"))?;
+            match client.get(requests, None, &name).await {
+                Ok(answered) => request = answered,
+                Err(error) if error.is_forbidden() => {
+                    if polls.len() == 0 {
+                        tracing::warn!(
+                            cluster = %cluster_id, name = %cluster_name,
+                            "the registration is not approved yet, or the token was made for a cluster of another name; waiting"
+                        );
+                    }
+                }
+                Err(source) => return Err(Error::doing("read the registration request")(source)),
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use super::{
     namespace, reviews, role, rule, service_account,
 };
 use crate::names::{
-    BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, RESERVED_NAMESPACE, SCHEDULER,
-    SYSTEM_NAMESPACE,
+    BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, JOIN_GROUP, RESERVED_NAMESPACE,
+    SCHEDULER, SYSTEM_NAMESPACE,
 };
 
 const APPS: &str = "apps.clusternet.io";
@@ -91,18 +91,17 @@ fn leases(account: &str) -> Value {
     )
 }
 
+/// Who may ask to be taken in. With a token that anybody may have, the answer to any request can be read by whoever
+/// knows its name; one that was made for a cluster reads that cluster's, which the controllers see to.
 fn registration() -> Vec<Value> {
-    const NAME: &str = "clusternet:system:bootstrapping";
+    const REQUESTS: &[&str] = &["clusterregistrationrequests"];
+    const SHARED: &str = "clusternet:system:bootstrapping";
+    const JOINING: &str = "clusternet:system:joining";
     vec![
-        cluster_role(
-            NAME,
-            vec![rule(
-                &[CLUSTERS],
-                &["clusterregistrationrequests"],
-                &["create", "get"],
-            )],
-        ),
-        cluster_binding(NAME, NAME, vec![group_subject(BOOTSTRAP_GROUP)]),
+        cluster_role(SHARED, vec![rule(&[CLUSTERS], REQUESTS, &["create", "get"])]),
+        cluster_binding(SHARED, SHARED, vec![group_subject(BOOTSTRAP_GROUP)]),
+        cluster_role(JOINING, vec![rule(&[CLUSTERS], REQUESTS, &["create"])]),
+        cluster_binding(JOINING, JOINING, vec![group_subject(JOIN_GROUP)]),
     ]
 }
 

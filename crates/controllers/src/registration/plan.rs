@@ -336,7 +336,7 @@ fn grant(view: &View, id: &str, namespace: &Value, account: &Value, plan: &mut P
         (
             &kubernetes::CLUSTER_ROLE_BINDINGS,
             &view.cluster_role_binding,
-            rights::cluster_role_binding(id, account),
+            rights::cluster_role_binding(id, account, cluster_name(&view.request)),
             "subjects",
         ),
         (&kubernetes::ROLES, &view.role, rights::role(id, home), "rules"),

@@ -50,8 +50,17 @@ fn metadata(name: &str, namespace: Option<&str>, cluster_id: &str) -> Value {
     metadata
 }
 
-fn subjects(account: &Value) -> Value {
-    json!([{"kind": "ServiceAccount", "name": meta::name(account), "namespace": meta::namespace(account)}])
+fn subject(account: &Value) -> Value {
+    json!({"kind": "ServiceAccount", "name": meta::name(account), "namespace": meta::namespace(account)})
+}
+
+/// Whose a child's ClusterRole is: its account's, and whoever's who holds a token that was made for its name, for such
+/// read the account's credential in the answer to the request.
+pub fn cluster_subjects(account: &Value, cluster_name: &str) -> Value {
+    json!([
+        subject(account),
+        {"apiGroup": RBAC, "kind": "Group", "name": names::join_group(cluster_name)},
+    ])
 }
 
 /// The ClusterRole of a child.
@@ -63,12 +72,13 @@ pub fn cluster_role(cluster_id: &str) -> Value {
 }
 
 /// The ClusterRoleBinding of a child.
-pub fn cluster_role_binding(cluster_id: &str, account: &Value) -> Value {
+pub fn cluster_role_binding(cluster_id: &str, account: &Value, cluster_name: &str) -> Value {
     let name = names::for_cluster(cluster_id);
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
         "metadata": metadata(&name, None, cluster_id),
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}, "subjects": subjects(account),
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": cluster_subjects(account, cluster_name),
     })
 }
 
@@ -86,7 +96,7 @@ pub fn role_binding(cluster_id: &str, namespace: &str, account: &Value) -> Value
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
         "metadata": metadata(name, Some(namespace), cluster_id),
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": subjects(account),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": [subject(account)],
     })
 }
 

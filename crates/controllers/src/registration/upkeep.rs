@@ -136,12 +136,13 @@ impl Granted {
         ) else {
             return false;
         };
-        let account = role_binding["subjects"][0]["name"].as_str().unwrap_or_default();
-        let token = self.tokens.get(home, account);
+        let account = json!({"metadata": role_binding["subjects"][0]});
+        let token = self.tokens.get(home, meta::name(&account));
         let handed_out = fingerprint(&request["status"]["token"], &request["status"]["caCertificate"]);
         cluster_role[AS_WANTED] == true
             && role[AS_WANTED] == true
-            && cluster_role_binding["subjects"] == role_binding["subjects"]
+            && cluster_role_binding["subjects"]
+                == rights::cluster_subjects(&account, plan::cluster_name(request))
             && token.is_some_and(|token| token[FINGERPRINT] == handed_out)
     }
 }
@@ -228,7 +229,7 @@ mod tests {
         for (object, expected) in [
             (rights::cluster_role("id"), true),
             (rights::role("id", "ns"), true),
-            (rights::cluster_role_binding("id", &account), true),
+            (rights::cluster_role_binding("id", &account, "edge-7"), true),
             (spoilt(rights::cluster_role("id")), false),
             (spoilt(rights::role("id", "ns")), false),
             (frozen(spoilt(rights::role("id", "ns"))), true),
