@@ -147,6 +147,7 @@ fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::schedul
     Ok(::scheduler::Config {
         placement: placement_config(args.config.as_deref())?,
         election: election(&args.role, names::SCHEDULER, env),
+        direct_access: ::scheduler::DirectAccess::within(args.predictor_direct_access_cidrs.clone()),
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     })
 }

@@ -100,6 +100,15 @@ pub(crate) struct SchedulerArgs {
     /// Profiles and plugins, in the upstream scheduler's file format.
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// The networks in which clusters' predictors may be asked without the tunnel, such as 10.0.0.0/8, separated by
+    /// commas: where they are is the clusters' word [default: any but loopback, link-local and multicast addresses].
+    #[arg(
+        long,
+        value_name = "CIDR",
+        value_delimiter = ',',
+        env = "TOMBOLO_PREDICTOR_DIRECT_ACCESS_CIDRS"
+    )]
+    pub(crate) predictor_direct_access_cidrs: Vec<scheduler::Network>,
     /// What is switched on or off, NAME=true|false separated by commas: FailOver (a cluster that is not ready wakes its
     /// Subscriptions), FeasibleClustersToleration (some clusters may fail to say what room they have).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
