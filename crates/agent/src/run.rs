@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::error::{Error, chain};
+use crate::exchange::exchange;
 use crate::identity;
 use crate::parent::{Credential, ParentConnector};
 use crate::registration::{self, Answer, Membership};
@@ -114,6 +115,7 @@ impl Agent {
                     membership = self.join(&cluster_id, trust_kept) => membership,
                 },
             };
+            let membership = self.shorten(&cluster_id, membership).await;
             let session = Session {
                 config: self.config.clone(),
                 env: self.env.clone(),
@@ -144,6 +146,26 @@ impl Agent {
                 }
             }
             self.pause(&leadership.lost, POLL_PERIOD).await;
+        }
+    }
+
+    /// With a token that ends in the place of one that does not, or that is due, if the parent gives one and the child
+    /// keeps it.
+    async fn shorten(&self, cluster_id: &str, membership: Membership) -> Membership {
+        let Ok(parent) = self.parent.connect(&membership.credential) else {
+            return membership;
+        };
+        let parent = parent.with_user_agent(names::AGENT);
+        let lifetime = self.config.token_lifetime;
+        match exchange(&parent, &membership, lifetime, self.env.now()).await {
+            Some(shortened) => match self.keep(cluster_id, &shortened.cluster, &shortened).await {
+                Ok(()) => shortened,
+                Err(error) => {
+                    tracing::warn!(cluster = %cluster_id, error = %chain(&error), "a new token is not kept, so the old one is used on");
+                    membership
+                }
+            },
+            None => membership,
         }
     }
 

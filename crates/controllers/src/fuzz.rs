@@ -18,6 +18,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let view = registration::plan::View {
         request: part(0).unwrap_or_default(),
         waits_for_init: true,
+        now: Timestamp::UNIX_EPOCH,
         namespace: part(2),
         cluster: part(1),
         namesake: part(1),

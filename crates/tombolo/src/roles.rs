@@ -233,6 +233,8 @@ fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> 
     config.sync_mode = args.cluster_sync_mode.into();
     config.cluster_labels = labels(&args.cluster_labels)?;
     config.gates = ::agent::Gates::parse(&args.feature_gates)?;
+    let lifetime = duration("--cluster-token-lifetime", &args.cluster_token_lifetime)?;
+    config.token_lifetime = Some(lifetime).filter(|lifetime| !lifetime.is_zero());
     config.report_interval = duration(
         "--cluster-status-update-frequency",
         &args.cluster_status_update_frequency,

@@ -179,6 +179,8 @@ fn controllers() -> Vec<Value> {
                 &["update"],
             ),
             rule(&[""], &["namespaces", "serviceaccounts", "secrets"], WRITE),
+            // Handed on: each child renews its own.
+            rule(&[""], &["serviceaccounts/token"], &["create"]),
             rule(
                 &[RBAC_GROUP],
                 &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::{annotations, clusters, kubernetes, labels, names, reasons};
 use distribution::{Action, Next, Plan, Target};
+use jiff::Timestamp;
 use machinery::{ApiResource, meta, names as rules};
 use serde_json::{Map, Value, json};
 
@@ -27,6 +28,8 @@ pub struct View {
     pub request: Value,
     /// Whether a new cluster waits for its init workload (the gate `ClusterInit`).
     pub waits_for_init: bool,
+    /// What time it is.
+    pub now: Timestamp,
     /// The dedicated namespace.
     pub namespace: Option<Value>,
     /// The ManagedCluster.
@@ -115,7 +118,8 @@ pub fn plan(view: &View) -> Plan {
     if view.cluster.is_none() {
         plan.push(create(&clusters::MANAGED_CLUSTERS, new_cluster(view, namespace)));
     }
-    if let Some(secret) = furnish(view, id, namespace, &mut plan)
+    if let Some(account) = enable(view, id, namespace, &mut plan)
+        && let Some(secret) = equip(view, account, &mut plan)
         && !plan.writes()
     {
         approve(view, secret, &mut plan);
@@ -123,8 +127,21 @@ pub fn plan(view: &View) -> Plan {
     plan
 }
 
+/// Whether an agent works with a credential that ends and that it renews itself, and is heard from: then the one that
+/// never ends is nobody's to have. As soon as it is not heard from any more it may come back with nothing but a bootstrap
+/// token.
+pub fn renews_itself(cluster: &Value, now: Timestamp) -> bool {
+    let ends = meta::annotation(cluster, annotations::CREDENTIAL_ENDS);
+    let holds = ends
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .is_some_and(|ends| now < ends);
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    holds && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
 /// The next steps for a request that was granted: its account, its rights as this version wants them, its credential,
-/// and the answer, which hands that out. Nothing for a cluster that leaves: it loses all of this on purpose.
+/// and the answer, which hands that out, or neither as long as the agent needs none. Nothing for a cluster that leaves:
+/// it loses all of this on purpose.
 pub fn keep_up(view: &View) -> Plan {
     let mut plan = Plan::default();
     let request = &view.request;
@@ -132,17 +149,22 @@ pub fn keep_up(view: &View) -> Plan {
     if !is_approved(request) || !is_named_after(request, id) {
         return plan;
     }
-    let (Some(namespace), Some(_)) = (&view.namespace, &view.cluster) else {
+    let (Some(namespace), Some(cluster)) = (&view.namespace, &view.cluster) else {
         return plan;
     };
-    if let Some(secret) = furnish(view, id, namespace, &mut plan) {
+    let Some(account) = enable(view, id, namespace, &mut plan) else {
+        return plan;
+    };
+    if renews_itself(cluster, view.now) {
+        put_away(view, account, &mut plan);
+    } else if let Some(secret) = equip(view, account, &mut plan) {
         hand_out(request, secret, &mut plan);
     }
     plan
 }
 
-/// What a cluster works with on the parent: its account, its rights, its credential. Gives the last once it is there.
-fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> Option<&'a Value> {
+/// As what a cluster works on the parent: its account and its rights. Gives the account once it is there.
+fn enable<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> Option<&'a Value> {
     let request = &view.request;
     let Some(account) = &view.service_account else {
         plan.push(create(
@@ -152,8 +174,13 @@ fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> 
         return None;
     };
     grant(view, id, namespace, account, plan);
+    Some(account)
+}
+
+/// The credential of an account that never ends, once it is there.
+fn equip<'a>(view: &'a View, account: &Value, plan: &mut Plan) -> Option<&'a Value> {
     let Some(token) = &view.token else {
-        plan.push(create(&kubernetes::SECRETS, new_token(request, account)));
+        plan.push(create(&kubernetes::SECRETS, new_token(&view.request, account)));
         return None;
     };
     if is_token_of(token, account) {
@@ -166,6 +193,17 @@ fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> 
         plan.push(Action::delete(&kubernetes::SECRETS, token));
     }
     None
+}
+
+/// Takes that credential back, and out of the answer.
+fn put_away(view: &View, account: &Value, plan: &mut Plan) {
+    let lasting = view.token.as_ref().filter(|token| is_token_of(token, account));
+    if let Some(token) = lasting.filter(|token| !meta::is_deleting(token)) {
+        plan.push(Action::delete(&kubernetes::SECRETS, token));
+    }
+    if !view.request["status"]["token"].is_null() {
+        plan.push(answer(&view.request, json!({"token": null})));
+    }
 }
 
 /// Whether a Secret is one that the parent fills with the token of an account.
@@ -339,7 +377,12 @@ fn grant(view: &View, id: &str, namespace: &Value, account: &Value, plan: &mut P
             rights::cluster_role_binding(id, account, cluster_name(&view.request)),
             "subjects",
         ),
-        (&kubernetes::ROLES, &view.role, rights::role(id, home), "rules"),
+        (
+            &kubernetes::ROLES,
+            &view.role,
+            rights::role(id, home, account),
+            "rules",
+        ),
         (
             &kubernetes::ROLE_BINDINGS,
             &view.role_binding,
@@ -501,11 +544,43 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_will_not_go_is_waited_for() {
-        let mut view = approved();
-        view.token = Some(json!({"type": "Opaque", "metadata": {"deletionTimestamp": "x"}}));
-        let plan = keep_up(&view);
-        assert_eq!((plan.writes(), plan.next), (false, Next::Again(TOKEN_POLL)));
+    fn the_credential_that_never_ends_is_there_for_whoever_needs_it_alone() {
+        let now: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+        for (ends, ready, is_put_away) in [
+            (None, Some("True"), false),
+            (Some("2026-12-02T00:00:00Z"), Some("True"), true),
+            (Some("2026-12-02T00:00:00Z"), Some("Unknown"), false),
+            (Some("2026-12-02T00:00:00Z"), Some("False"), false),
+            (Some("2026-12-02T00:00:00Z"), None, false),
+            (Some("2026-12-01T00:00:00Z"), Some("True"), false),
+            (Some("soon"), Some("True"), false),
+        ] {
+            let what = format!("{ends:?} {ready:?}");
+            let mut view = View { now, ..approved() };
+            let conditions: Vec<Value> = ready
+                .iter()
+                .map(|status| json!({"type": "Ready", "status": status}))
+                .collect();
+            let cluster = view.cluster.as_mut().unwrap();
+            if let Some(ends) = ends {
+                meta::set_annotation(cluster, annotations::CREDENTIAL_ENDS, ends);
+            }
+            cluster["status"]["conditions"] = json!(conditions);
+            assert_eq!(settle_by(keep_up, &mut view), Next::Done, "{what}");
+            let is_away = view.token.is_none() && view.request["status"]["token"].is_null();
+            assert_eq!(is_away, is_put_away, "{what}");
+            assert!(
+                view.role_binding.is_some() && view.request["status"]["caCertificate"].is_string(),
+                "{what}"
+            );
+            // Once it is not heard from any more, it gets one again.
+            view.cluster.as_mut().unwrap()["status"]["conditions"] = json!([]);
+            if settle_by(keep_up, &mut view) == Next::Again(TOKEN_POLL) {
+                view.token.as_mut().unwrap()["data"] = credential_of("bmV3");
+                assert_eq!(settle_by(keep_up, &mut view), Next::Done, "{what}");
+            }
+            assert!(view.request["status"]["token"].is_string(), "{what}");
+        }
     }
 
     #[test]
@@ -515,6 +590,14 @@ mod tests {
         assert_eq!(settle_by(keep_up, &mut view), Next::Done);
         assert_eq!(view.request["status"]["token"], "bmV3");
         assert_eq!(view.request["status"]["dedicatedNamespace"], "clusternet-x7k2p");
+    }
+
+    #[test]
+    fn a_secret_that_will_not_go_is_waited_for() {
+        let mut view = approved();
+        view.token = Some(json!({"type": "Opaque", "metadata": {"deletionTimestamp": "x"}}));
+        let plan = keep_up(&view);
+        assert_eq!((plan.writes(), plan.next), (false, Next::Again(TOKEN_POLL)));
     }
 
     #[test]

@@ -192,6 +192,16 @@ pub(crate) struct AgentArgs {
     /// Labels of the cluster, KEY=VALUE separated by commas.
     #[arg(long, default_value = "")]
     pub(crate) cluster_labels: String,
+    /// How long the tokens last with which the agent works on the parent, such as 24h. It asks for them itself, renews
+    /// each at half of its time, and the parent puts the one away that never ends. An agent that is away for longer needs a
+    /// bootstrap token again. 0s keeps the one that never ends.
+    #[arg(
+        long,
+        default_value = "720h",
+        value_name = "DURATION",
+        env = "TOMBOLO_CLUSTER_TOKEN_LIFETIME"
+    )]
+    pub(crate) cluster_token_lifetime: String,
     /// How often the status goes to the parent, such as 3m.
     #[arg(long, default_value = "3m")]
     pub(crate) cluster_status_update_frequency: String,
