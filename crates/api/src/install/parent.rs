@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    account_subject, add_probes, binding, cluster_binding, cluster_role, group_subject, named_rule,
+    account_subject, add_probes, binding, cluster_binding, cluster_role, group_subject, limits, named_rule,
     namespace, reviews, role, rule, service_account,
 };
+use crate::labels::NODE_PREFIX;
 use crate::names::{
     BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, JOIN_GROUP, RESERVED_NAMESPACE,
     SCHEDULER, SYSTEM_NAMESPACE,
@@ -31,6 +32,8 @@ pub struct ParentOptions {
     /// Lets anybody reach the proxy's door, as upstream does for its kubeconfigs without a parent credential. The
     /// child's own credential still decides what is allowed there.
     pub compat_anonymous_proxy: bool,
+    /// Prefixes of the labels of its ManagedCluster that a child may change: those that agents take over from nodes.
+    pub child_label_prefixes: Vec<String>,
 }
 
 impl Default for ParentOptions {
@@ -40,6 +43,7 @@ impl Default for ParentOptions {
             hub_port: 443,
             image: None,
             compat_anonymous_proxy: false,
+            child_label_prefixes: vec![NODE_PREFIX.to_owned()],
         }
     }
 }
@@ -48,6 +52,7 @@ impl Default for ParentOptions {
 pub fn parent(options: &ParentOptions) -> Vec<Value> {
     let mut objects = crate::crds();
     objects.extend(roles(options));
+    objects.extend(limits::policy(&options.child_label_prefixes));
     objects.extend(hub_service(options));
     if let Some(image) = &options.image {
         objects.extend(deployments(image, options.hub_port));

@@ -336,11 +336,20 @@ fn new_cluster(view: &View, namespace: &Value) -> Value {
             cluster["spec"][field] = spec[field].clone();
         }
     }
+    // From the first moment: nothing may be placed before, and nothing where nobody ever is. Whoever may ask for a cluster
+    // gets no share of what others have by asking for many.
+    let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+    let mut taints = vec![taint(
+        reasons::TAINT_UNSCHEDULABLE,
+        reasons::CLUSTER_STATUS_NEVER_UPDATED,
+    )];
     if view.waits_for_init {
-        // From the first moment: nothing else may be placed before.
-        cluster["spec"]["taints"] = json!([{"key": reasons::TAINT_INITIALIZATION,
-            "value": reasons::CLUSTER_INIT_WAITING, "effect": "NoSchedule"}]);
+        taints.push(taint(
+            reasons::TAINT_INITIALIZATION,
+            reasons::CLUSTER_INIT_WAITING,
+        ));
     }
+    cluster["spec"]["taints"] = json!(taints);
     cluster
 }
 
@@ -584,20 +593,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_will_not_go_is_waited_for() {
+        let mut view = approved();
+        view.token = Some(json!({"type": "Opaque", "metadata": {"deletionTimestamp": "x"}}));
+        let plan = keep_up(&view);
+        assert_eq!((plan.writes(), plan.next), (false, Next::Again(TOKEN_POLL)));
+    }
+
+    #[test]
     fn a_new_credential_is_handed_out_in_the_answer() {
         let mut view = approved();
         view.token.as_mut().unwrap()["data"] = credential_of("bmV3");
         assert_eq!(settle_by(keep_up, &mut view), Next::Done);
         assert_eq!(view.request["status"]["token"], "bmV3");
         assert_eq!(view.request["status"]["dedicatedNamespace"], "clusternet-x7k2p");
-    }
-
-    #[test]
-    fn a_secret_that_will_not_go_is_waited_for() {
-        let mut view = approved();
-        view.token = Some(json!({"type": "Opaque", "metadata": {"deletionTimestamp": "x"}}));
-        let plan = keep_up(&view);
-        assert_eq!((plan.writes(), plan.next), (false, Next::Again(TOKEN_POLL)));
     }
 
     #[test]
@@ -656,7 +665,9 @@ mod tests {
         assert_eq!(meta::label(&cluster, "region"), Some("north"));
         assert_eq!(
             cluster["spec"],
-            json!({"clusterId": ID, "clusterType": "EdgeCluster", "syncMode": "Dual"})
+            json!({"clusterId": ID, "clusterType": "EdgeCluster", "syncMode": "Dual", "taints": [
+                {"key": reasons::TAINT_UNSCHEDULABLE, "value": "ClusterStatusNeverUpdated", "effect": "NoSchedule"},
+            ]})
         );
         let secret = view.token.unwrap();
         assert_eq!(meta::name(&secret), meta::name(&view.service_account.unwrap()));
@@ -765,7 +776,17 @@ mod tests {
             assert_eq!(object["kind"], "ManagedCluster");
             object["spec"]["taints"].clone()
         };
-        assert_eq!(taints(false), Value::Null);
-        assert_eq!(taints(true)[0]["key"], "clusters.clusternet.io/initialization");
+        let keys = |taints: &Value| -> Vec<String> {
+            let taints = taints.as_array().unwrap().iter();
+            taints
+                .map(|taint| taint["key"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let (unheard, waiting) = (
+            "clusters.clusternet.io/unschedulable",
+            "clusters.clusternet.io/initialization",
+        );
+        assert_eq!(keys(&taints(false)), [unheard]);
+        assert_eq!(keys(&taints(true)), [unheard, waiting]);
     }
 }
