@@ -63,6 +63,11 @@ pub fn fuzz_plans(bytes: &[u8]) {
             role: part(3),
             binding: part(3),
             credential: part(3),
+            granted: Vec::new(),
+            left: part(3)
+                .map(|it| (api::kubernetes::SECRETS, it))
+                .into_iter()
+                .collect(),
         }),
     ];
     drop((plans, inits.map(look)));

@@ -196,6 +196,8 @@ fn controllers() -> Vec<Value> {
             rule(&[""], &["services"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
+            // What an expelled child holds up.
+            rule(&[""], &["events"], &["list", "delete"]),
             rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),
             // Who may read its metrics.
             reviews(),
