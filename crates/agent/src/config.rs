@@ -38,6 +38,9 @@ pub struct Config {
     pub identity: String,
     /// Version of the agent, reported.
     pub version: String,
+    /// How long the tokens last that the agent asks the parent for, and renews at half of that time, in the place of the
+    /// one that it registered for, which never ends; `None`: keeps that. Default 30 days, at least 10 min.
+    pub token_lifetime: Option<Duration>,
     /// Between two reports. Default 3 min, at least 1 s.
     pub report_interval: Duration,
     /// Between two looks at the child. Default 20 s, at least 1 s.
@@ -196,6 +199,7 @@ impl Config {
             namespace: api::names::SYSTEM_NAMESPACE.to_owned(),
             identity: identity.into(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            token_lifetime: Some(Duration::from_hours(30 * 24)),
             report_interval: Duration::from_mins(3),
             collect_interval: Duration::from_secs(20),
             use_metrics_server: false,
@@ -238,6 +242,12 @@ impl Config {
         demand(
             is_token(&self.registration_token),
             "--cluster-reg-token: neither a bootstrap token nor a service account token".to_owned(),
+        );
+        let limit = Duration::from_mins(10);
+        demand(
+            self.token_lifetime.is_none_or(|lifetime| lifetime >= limit),
+            "--cluster-token-lifetime: less than 10m, the least that Kubernetes gives; 0s keeps the token that never ends"
+                .to_owned(),
         );
         if let Some(name) = &self.cluster_name {
             demand(

@@ -8,6 +8,7 @@
 mod config;
 mod credentials;
 mod error;
+mod exchange;
 mod exports;
 pub mod fuzz;
 mod heartbeat;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{Error, chain};
+use crate::exchange::exchange;
 use crate::identity;
 use crate::parent::{Credential, ParentConnector};
 use crate::registration::{self, Answer, Membership};
@@ -117,6 +118,7 @@ impl Agent {
                     membership = self.join(&cluster_id, trust_kept) => membership,
                 },
             };
+            let membership = self.shorten(&cluster_id, membership).await;
             let session = Session {
                 config: self.config.clone(),
                 env: self.env.clone(),
@@ -147,6 +149,26 @@ impl Agent {
                 }
             }
             self.pause(&leadership.lost, POLL_PERIOD).await;
+        }
+    }
+
+    /// With a token that ends in the place of one that does not, or that is due, if the parent gives one and the child
+    /// keeps it.
+    async fn shorten(&self, cluster_id: &str, membership: Membership) -> Membership {
+        let Ok(parent) = self.parent.connect(&membership.credential) else {
+            return membership;
+        };
+        let parent = parent.with_user_agent(names::AGENT);
+        let lifetime = self.config.token_lifetime;
+        match exchange(&parent, &membership, lifetime, self.env.now()).await {
+            Some(shortened) => match self.keep(cluster_id, &shortened.cluster, &shortened).await {
+                Ok(()) => shortened,
+                Err(error) => {
+                    tracing::warn!(cluster = %cluster_id, error = %chain(&error), "a new token is not kept, so the old one is used on");
+                    membership
+                }
+            },
+            None => membership,
         }
     }
 
@@ -237,16 +259,13 @@ impl Agent {
             .connect(&Credential { token, ca })
             .map_err(Error::doing("connect to the parent"))?
             .with_user_agent(names::AGENT);
-        let earlier = client
-            .get_opt(&clusters::REGISTRATION_REQUESTS, None, request)
-            .await
-            .map_err(|error| {
-                if error.is_unauthorized() {
-                    Error::TokenRefused(error)
-                } else {
-                    Error::doing("read the registration request")(error)
-                }
-            })?;
+        let requests = &clusters::REGISTRATION_REQUESTS;
+        let earlier = match client.get_opt(requests, None, request).await {
+            Err(error) if error.is_unauthorized() => return Err(Error::TokenRefused(error)),
+            // A token that was made for one cluster reads nothing but the answer.
+            Err(error) if error.is_forbidden() => None,
+            other => other.map_err(Error::doing("read the registration request"))?,
+        };
         Ok((client, earlier))
     }
 
@@ -288,8 +307,12 @@ impl Agent {
         loop {
             match registration::answer(&request) {
                 Answer::Approved(membership) => {
-                    self.keep(cluster_id, &cluster_name, &membership).await?;
-                    tracing::info!(cluster = %cluster_id, name = %cluster_name, namespace = %membership.namespace, "registered");
+                    let name = match membership.cluster.as_str() {
+                        "" => &cluster_name,
+                        granted => granted,
+                    };
+                    self.keep(cluster_id, name, &membership).await?;
+                    tracing::info!(cluster = %cluster_id, name, namespace = %membership.namespace, "registered");
                     return Ok(membership);
                 }
                 Answer::Refused(why) => {
@@ -299,10 +322,18 @@ impl Agent {
             }
             let pause = polls.next().unwrap_or_else(|| self.jittered(POLL_PERIOD));
             tokio::time::sleep(pause).await;
-            request = client
-                .get(requests, None, &name)
-                .await
-                .map_err(Error::doing("read the registration request"))?;
+            match client.get(requests, None, &name).await {
+                Ok(answered) => request = answered,
+                Err(error) if error.is_forbidden() => {
+                    if polls.len() == 0 {
+                        tracing::warn!(
+                            cluster = %cluster_id, name = %cluster_name,
+                            "the registration is not approved yet, or the token was made for a cluster of another name; waiting"
+                        );
+                    }
+                }
+                Err(source) => return Err(Error::doing("read the registration request")(source)),
+            }
         }
     }
 

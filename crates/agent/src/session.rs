@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::credentials::Publisher;
 use crate::error::{Error, chain};
+use crate::exchange;
 use crate::exports::Exports;
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
@@ -101,7 +102,8 @@ impl Session {
             metrics: config.metrics.clone(),
             env: env.clone(),
         });
-        let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, &env);
+        let lifetime = config.token_lifetime;
+        let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, lifetime, &env);
         let dialer: Arc<dyn Dialer> = match built_in {
             Some(address) => Arc::new(Predictor::new(sight, address, dialer)),
             None => dialer,
@@ -145,6 +147,7 @@ impl Session {
             () = publisher.run() => Ok(End::Stopped),
             () = tunnel => Ok(End::Stopped),
             () = exports.run(config.gates.exports(), &over) => Ok(End::Stopped),
+            () = exchange::announce(&parent, &managed, lifetime, &membership) => Ok(End::Stopped),
             () = follow_mode(&config, &managed, &duty) => Ok(End::Stopped),
         }
     }

@@ -24,6 +24,14 @@ pub const LEGACY_CLUSTER_ID: &str = "legacy-cluster-id";
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// On a token Secret: the UID of the service account it belongs to.
 pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// On a ManagedCluster, Tombolo's own: until when (RFC 3339) its agent needs no other credential than the one that it
+/// renews itself, so that the one which never ends can be put away.
+pub const CREDENTIAL_ENDS: &str = "clusters.tombolo.io/credential-ends";
+/// `true` on a ManagedCluster, Tombolo's own: when it is deleted it is not asked to take its objects away.
+pub const EXPEL: &str = "clusters.tombolo.io/expel";
+/// On a ServiceImport, Tombolo's own: the names of the clusters whose exports count, separated by commas; all count
+/// without it.
+pub const EXPORTING_CLUSTERS: &str = "services.tombolo.io/clusters";
 /// On a dividing Subscription, Tombolo's own: how many replicas of each divided feed are to be ready at any time while
 /// they move between clusters, a number (`3`) or a share of those wanted (`80%`).
 pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";

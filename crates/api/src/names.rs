@@ -34,6 +34,8 @@ pub const HUB: &str = "clusternet-hub";
 pub const GPU: &str = "nvidia.com/gpu";
 /// Group that a bootstrap token's user belongs to.
 pub const BOOTSTRAP_GROUP: &str = "system:bootstrappers:clusternet:register-cluster-token";
+/// Group of every token that was made for one cluster: it may ask, but read no answer.
+pub const JOIN_GROUP: &str = "system:bootstrappers:clusternet:join";
 /// Role in the dedicated namespace.
 pub const MANAGED_CLUSTER_ROLE: &str = "clusternet-managedcluster-role";
 /// Length limit of an event's note.
@@ -42,6 +44,12 @@ pub const EVENT_NOTE_LIMIT: usize = 1_024;
 pub const SUFFIX_LENGTH: usize = 5;
 /// Between two tries of most things.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(5);
+
+/// Group of the tokens that were made for the cluster of a name (a DNS label): it reads the answer to the request for
+/// that name.
+pub fn join_group(cluster_name: &str) -> String {
+    format!("{JOIN_GROUP}:{cluster_name}")
+}
 
 /// Name of a child's ClusterRegistrationRequest, ClusterRole and ClusterRoleBinding on the parent.
 pub fn for_cluster(cluster_id: &str) -> String {

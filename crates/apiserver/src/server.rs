@@ -17,7 +17,7 @@ use source::{Change, Key, Object, ObjectSource, Write};
 
 use crate::addresses::{Addresses, Grant};
 use crate::authn::{Authenticator, Gate};
-use crate::authz::{Authorizer, check_binding, check_role};
+use crate::authz::{Authorizer, check_binding, check_role, forbidden};
 use crate::body::{Body, BoxError};
 use crate::bulk::Bulk;
 use crate::complaint::Complaint;
@@ -53,7 +53,13 @@ pub struct Config {
     pub namespaces_must_exist: bool,
     /// Adds descriptions to the schemas of OpenAPI documents, if there are any.
     pub describe: Option<Describe>,
+    /// Refuses changes that rights alone would allow, if anybody does.
+    pub guard: Option<Guard>,
 }
+
+/// Why a user (by name) may not make the second object of the first, both of a kind given as `GROUP/PLURAL` (core: just
+/// `PLURAL`); `None` if he may.
+pub type Guard = fn(&str, &str, &Value, &Value) -> Option<&'static str>;
 
 /// Adds descriptions to schemas, which it is given by their names in OpenAPI.
 pub type Describe = fn(&mut serde_json::Map<String, Value>);
@@ -69,6 +75,7 @@ impl Config {
             pods: None,
             namespaces_must_exist: true,
             describe: None,
+            guard: None,
         }
     }
 }
@@ -292,7 +299,7 @@ impl ApiServer {
     }
 
     /// Gives an object what depends on others of its kind (addresses of services, accepted names of definitions),
-    /// and refuses rights that the writer does not hold.
+    /// and refuses rights that the writer does not hold, and what the guard refuses.
     pub(crate) async fn settle(
         &self,
         served: &Served,
@@ -300,6 +307,12 @@ impl ApiServer {
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<Grant, ApiError> {
+        if let (Some(guard), Some(old)) = (self.config.guard, old)
+            && let Some(why) = guard(&user.name, served.storage.as_str(), old, object)
+        {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            return Err(forbidden(&served.group, &served.plural, name, why));
+        }
         match served.storage.as_str() {
             definitions::DEFINITIONS => {
                 let now = handlers::timestamp(self.env().now());

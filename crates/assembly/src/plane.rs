@@ -259,6 +259,7 @@ pub(crate) async fn serve_source(
         authenticator: Some(Arc::new(authenticator)),
         pods,
         describe: Some(api::descriptions::describe),
+        guard: Some(api::install::limits::refusal),
         ..apiserver::Config::new(store.clone(), env.clone(), Arc::new(Rbac::new(store.clone())))
     };
     Ok(ApiServer::start(config).await?)

@@ -12,7 +12,7 @@ use placement::explain::{Row, explain as rows};
 use placement::{Cluster, ClusterKey, Config, Decision, Inventory, Snapshot, Strategy, Subscription, place};
 use serde_json::{Value, json};
 
-use crate::output::{print_objects, print_table};
+use crate::output::{plain, print_objects, print_table};
 use crate::{Error, Format, Hub};
 
 /// Prints for each cluster whether a Subscription goes there, why, and what would change that, as a scheduler of this
@@ -130,9 +130,9 @@ fn table(
         .collect();
     print_table(out, &header, &cells)?;
     for row in rows.iter().filter(|row| !row.why.is_empty()) {
-        writeln!(out, "\n{}: {}", row.cluster, row.why)?;
+        writeln!(out, "\n{}: {}", row.cluster, plain(&row.why))?;
         if !row.remedy.is_empty() {
-            writeln!(out, "  to change that: {}", row.remedy)?;
+            writeln!(out, "  to change that: {}", plain(&row.remedy))?;
         }
     }
     writeln!(out)?;

@@ -140,7 +140,10 @@ mod tests {
         });
         let metrics = Metrics::default();
         let mut asking = Asking::new(
-            Arc::new(Predictors::new(Client::from_service(service))),
+            Arc::new(Predictors::new(
+                Client::from_service(service),
+                crate::direct::DirectAccess::default(),
+            )),
             metrics.clone(),
         );
         let key = ObjectKey::new("ns", "app");

@@ -4,6 +4,7 @@ use api::gates::{self, GateError};
 use kubeio::ElectorConfig;
 use placement::Tolerance;
 
+use crate::direct::DirectAccess;
 use crate::metrics::Metrics;
 use crate::requeue::FailOver;
 
@@ -17,6 +18,8 @@ pub struct Config {
     /// The gate `FeasibleClustersToleration`: whether `percentageOfClustersToTolerate` of the clusters may fail to say
     /// what room they have. Default on.
     pub feasible_clusters_toleration: bool,
+    /// At which addresses clusters' own predictors may be asked without the tunnel.
+    pub direct_access: DirectAccess,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted.
@@ -29,6 +32,7 @@ impl Default for Config {
             placement: placement::Config::default(),
             fail_over: FailOver::On,
             feasible_clusters_toleration: true,
+            direct_access: DirectAccess::default(),
             election: None,
             metrics: Metrics::default(),
         }

@@ -8,12 +8,14 @@
 
 mod asking;
 mod config;
+mod direct;
 pub mod metrics;
 mod predictors;
 pub mod requeue;
 mod shell;
 
 pub use config::Config;
+pub use direct::{DirectAccess, InvalidNetwork, Network};
 /// Profiles and percentages, as the configuration file has them.
 pub use placement::Config as PlacementConfig;
 pub use shell::run;

@@ -118,7 +118,7 @@ fn cluster_view(object: Value) -> Value {
 
 impl<'a> Scheduler<'a> {
     fn start(config: &'a Config, client: &'a Client, env: &Env) -> Self {
-        let predictors = Arc::new(Predictors::new(client.clone()));
+        let predictors = Arc::new(Predictors::new(client.clone(), config.direct_access.clone()));
         Self {
             config,
             client,

@@ -147,6 +147,7 @@ fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::schedul
     Ok(::scheduler::Config {
         placement: placement_config(args.config.as_deref())?,
         election: election(&args.role, names::SCHEDULER, env),
+        direct_access: ::scheduler::DirectAccess::within(args.predictor_direct_access_cidrs.clone()),
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     })
 }
@@ -232,6 +233,8 @@ fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> 
     config.sync_mode = args.cluster_sync_mode.into();
     config.cluster_labels = labels(&args.cluster_labels)?;
     config.gates = ::agent::Gates::parse(&args.feature_gates)?;
+    let lifetime = duration("--cluster-token-lifetime", &args.cluster_token_lifetime)?;
+    config.token_lifetime = Some(lifetime).filter(|lifetime| !lifetime.is_zero());
     config.report_interval = duration(
         "--cluster-status-update-frequency",
         &args.cluster_status_update_frequency,

@@ -70,6 +70,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
         "{table}"
     );
 
+    hold_a_child(&bench, &parent, &admin, folder.path());
     distribute(&bench, &parent, &admin, &children);
     distribute_what_is_large_and_secret(&bench, &parent, &children, folder.path());
     read_metrics(&bench, &admin, folder.path());
@@ -88,6 +89,49 @@ fn is_true(object: &serde_json::Value, kind: &str) -> bool {
         .into_iter()
         .flatten()
         .any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Agents have credentials that end, and none that does not; of its own ManagedCluster a child changes nothing that it is
+/// selected by.
+fn hold_a_child(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, folder: &Path) {
+    let requests = wait_for("no lasting credential is left", Duration::from_secs(60), || {
+        let requests = admin.json("clsrr")?;
+        let all = requests["items"].as_array().cloned().unwrap_or_default();
+        let lasting = "get secrets -A --field-selector type=kubernetes.io/service-account-token -o name";
+        let lasting = admin.run(lasting);
+        let is_gone = lasting.is_empty() && all.iter().all(|it| it["status"]["token"].is_null());
+        is_gone.then_some(all).ok_or(lasting)
+    });
+    let of_the_first = |it: &&serde_json::Value| it["spec"]["clusterName"] == "child-1";
+    let request = requests.iter().find(of_the_first).expect("its request");
+    let home = request["status"]["dedicatedNamespace"]
+        .as_str()
+        .expect("a namespace");
+    let role = "rolebinding clusternet-managedcluster-role";
+    let account = admin.run(&format!("get {role} -n {home} -o jsonpath={{.subjects[0].name}}"));
+    let kubeconfig = parent.service_account_kubeconfig(home, &account, folder);
+    let child = bench.kubectl(kubeconfig);
+    let patch =
+        |patch: &str| child.try_run(&format!("patch mcls child-1 -n {home} --type merge -p '{patch}'"));
+    for change in [
+        r#"{"metadata":{"labels":{"node.clusternet.io/zone":"a"}}}"#,
+        r#"{"metadata":{"labels":{"node.clusternet.io/zone":null},"annotations":{"a":"b"}}}"#,
+    ] {
+        patch(change).expect("what agents do");
+    }
+    for change in [
+        r#"{"metadata":{"labels":{"env":"prod"}}}"#,
+        r#"{"metadata":{"labels":{"demo":null}}}"#,
+        r#"{"metadata":{"labels":null}}"#,
+        r#"{"metadata":{"finalizers":[]}}"#,
+        r#"{"spec":{"syncMode":"Push"}}"#,
+        r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}"#,
+    ] {
+        contains(
+            &patch(change).expect_err(change),
+            &["orbidden", "tombolo-children"],
+        );
+    }
 }
 
 fn prepare_parent(bench: &Bench, admin: &Kubectl) {

@@ -196,6 +196,7 @@ impl Cluster {
         let server = ApiServer::start(apiserver::Config {
             authenticator: Some(Arc::new(authenticator)),
             pods: Some(Arc::new(SimulatedPods)),
+            guard: Some(api::install::limits::refusal),
             ..apiserver::Config::new(
                 source.clone(),
                 self.env.clone(),

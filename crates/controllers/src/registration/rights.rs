@@ -20,8 +20,9 @@ pub fn cluster_rules(cluster_id: &str) -> Value {
     ])
 }
 
-/// What a child may do in its dedicated namespace: exactly what an agent, ours or upstream's, does there.
-pub fn namespace_rules() -> Value {
+/// What a child may do in its dedicated namespace: exactly what an agent, ours or upstream's, does there, and renew the
+/// token of its account.
+pub fn namespace_rules(account: &str) -> Value {
     let all = ["create", "delete", "get", "list", "patch", "update", "watch"];
     let change = ["get", "list", "patch", "update", "watch"];
     let status = ["get", "patch", "update"];
@@ -34,6 +35,7 @@ pub fn namespace_rules() -> Value {
         {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": all},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account], "verbs": ["create"]},
     ])
 }
 
@@ -53,8 +55,17 @@ fn metadata(name: &str, namespace: Option<&str>, cluster_id: &str) -> Value {
     metadata
 }
 
-fn subjects(account: &Value) -> Value {
-    json!([{"kind": "ServiceAccount", "name": meta::name(account), "namespace": meta::namespace(account)}])
+fn subject(account: &Value) -> Value {
+    json!({"kind": "ServiceAccount", "name": meta::name(account), "namespace": meta::namespace(account)})
+}
+
+/// Whose a child's ClusterRole is: its account's, and whoever's who holds a token that was made for its name, for such
+/// read the account's credential in the answer to the request.
+pub fn cluster_subjects(account: &Value, cluster_name: &str) -> Value {
+    json!([
+        subject(account),
+        {"apiGroup": RBAC, "kind": "Group", "name": names::join_group(cluster_name)},
+    ])
 }
 
 /// The ClusterRole of a child.
@@ -66,21 +77,32 @@ pub fn cluster_role(cluster_id: &str) -> Value {
 }
 
 /// The ClusterRoleBinding of a child.
-pub fn cluster_role_binding(cluster_id: &str, account: &Value) -> Value {
+pub fn cluster_role_binding(cluster_id: &str, account: &Value, cluster_name: &str) -> Value {
     let name = names::for_cluster(cluster_id);
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
         "metadata": metadata(&name, None, cluster_id),
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}, "subjects": subjects(account),
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": cluster_subjects(account, cluster_name),
     })
 }
 
 /// The Role of a child in its namespace.
-pub fn role(cluster_id: &str, namespace: &str) -> Value {
+pub fn role(cluster_id: &str, namespace: &str, account: &Value) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
-        "metadata": metadata(names::MANAGED_CLUSTER_ROLE, Some(namespace), cluster_id), "rules": namespace_rules(),
+        "metadata": metadata(names::MANAGED_CLUSTER_ROLE, Some(namespace), cluster_id),
+        "rules": namespace_rules(meta::name(account)),
     })
+}
+
+/// Whose token the holder of a Role may renew; empty if nobody's.
+pub fn renewing(role: &Value) -> &str {
+    let rules = role["rules"].as_array().into_iter().flatten();
+    let mut names = rules
+        .filter(|rule| rule["resources"] == json!(["serviceaccounts/token"]))
+        .filter_map(|rule| rule["resourceNames"][0].as_str());
+    names.next().unwrap_or_default()
 }
 
 /// The RoleBinding of a child in its namespace.
@@ -89,7 +111,7 @@ pub fn role_binding(cluster_id: &str, namespace: &str, account: &Value) -> Value
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
         "metadata": metadata(name, Some(namespace), cluster_id),
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": subjects(account),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": [subject(account)],
     })
 }
 
@@ -107,7 +129,7 @@ mod tests {
 
     #[test]
     fn grants_no_wildcards_and_no_reach_beyond_the_own_namespace() {
-        for rules in [cluster_rules("id"), namespace_rules()] {
+        for rules in [cluster_rules("id"), namespace_rules("account")] {
             assert!(!rules.to_string().contains("\"*\""));
         }
         for rule in cluster_rules("id").as_array().unwrap() {
@@ -119,13 +141,13 @@ mod tests {
 
     #[test]
     fn leaves_frozen_objects_alone() {
-        let wanted = role("id", "ns");
+        let wanted = role("id", "ns", &json!({"metadata": {"name": "account"}}));
         let mut have = wanted.clone();
         assert_eq!(correction(&have, &wanted, "rules"), None);
         have["rules"] = json!([]);
         assert_eq!(
             correction(&have, &wanted, "rules"),
-            Some(json!({"rules": namespace_rules()}))
+            Some(json!({"rules": namespace_rules("account")}))
         );
         have["metadata"]["annotations"] = json!({});
         assert_eq!(correction(&have, &wanted, "rules"), None);

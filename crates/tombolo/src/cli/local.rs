@@ -107,6 +107,10 @@ pub(crate) struct InstallArgs {
     /// Lets anybody reach the cluster proxy's door, as upstream does; the child's credential still decides.
     #[arg(long)]
     pub(crate) compat_anonymous_proxy: bool,
+    /// The prefix of labels of its ManagedCluster that a child may change: what its agent is told with
+    /// --labels-aggregate-prefix. May be given several times.
+    #[arg(long, value_name = "PREFIX", default_value = "node.clusternet.io/")]
+    pub(crate) child_label_prefix: Vec<String>,
 }
 
 impl From<InstallArgs> for ParentOptions {
@@ -116,6 +120,7 @@ impl From<InstallArgs> for ParentOptions {
             hub_port: args.hub_port,
             image: args.image,
             compat_anonymous_proxy: args.compat_anonymous_proxy,
+            child_label_prefixes: args.child_label_prefix,
         }
     }
 }

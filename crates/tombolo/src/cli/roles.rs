@@ -100,6 +100,15 @@ pub(crate) struct SchedulerArgs {
     /// Profiles and plugins, in the upstream scheduler's file format.
     #[arg(long, value_name = "FILE", env = "TOMBOLO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// The networks in which clusters' predictors may be asked without the tunnel, such as 10.0.0.0/8, separated by
+    /// commas: where they are is the clusters' word [default: any but loopback, link-local and multicast addresses].
+    #[arg(
+        long,
+        value_name = "CIDR",
+        value_delimiter = ',',
+        env = "TOMBOLO_PREDICTOR_DIRECT_ACCESS_CIDRS"
+    )]
+    pub(crate) predictor_direct_access_cidrs: Vec<scheduler::Network>,
     /// What is switched on or off, NAME=true|false separated by commas: FailOver (a cluster that is not ready wakes its
     /// Subscriptions), FeasibleClustersToleration (some clusters may fail to say what room they have).
     #[arg(long, default_value = "", env = "TOMBOLO_FEATURE_GATES")]
@@ -183,6 +192,16 @@ pub(crate) struct AgentArgs {
     /// Labels of the cluster, KEY=VALUE separated by commas.
     #[arg(long, default_value = "")]
     pub(crate) cluster_labels: String,
+    /// How long the tokens last with which the agent works on the parent, such as 24h. It asks for them itself, renews
+    /// each at half of its time, and the parent puts the one away that never ends. An agent that is away for longer needs a
+    /// bootstrap token again. 0s keeps the one that never ends.
+    #[arg(
+        long,
+        default_value = "720h",
+        value_name = "DURATION",
+        env = "TOMBOLO_CLUSTER_TOKEN_LIFETIME"
+    )]
+    pub(crate) cluster_token_lifetime: String,
     /// How often the status goes to the parent, such as 3m.
     #[arg(long, default_value = "3m")]
     pub(crate) cluster_status_update_frequency: String,
