@@ -381,6 +381,7 @@ fn up_config(args: UpArgs) -> UpConfig {
         members: args.members.unwrap_or(if args.demo { 3 } else { 0 }),
         demo: args.demo,
         exit_when_ready: args.exit_when_ready,
+        without: args.without.into_iter().map(Into::into).collect(),
     }
 }
 

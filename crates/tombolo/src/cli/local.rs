@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::install::ParentOptions;
-use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
 #[derive(Debug, Args)]
@@ -35,6 +35,27 @@ pub(crate) struct UpArgs {
     /// Ends with 0 once everything asked for is ready, with 1 after 60 s otherwise.
     #[arg(long)]
     pub(crate) exit_when_ready: bool,
+    /// Roles that do not run in this process: `tombolo scheduler` and `tombolo controllers` run them elsewhere.
+    #[arg(long, value_name = "ROLE", value_enum, value_delimiter = ',')]
+    pub(crate) without: Vec<RoleName>,
+}
+
+/// A role that `up` can leave to another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleName {
+    /// Decides where Subscriptions go.
+    Scheduler,
+    /// Carries out what is decided.
+    Controllers,
+}
+
+impl From<RoleName> for assembly::Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Scheduler => Self::Scheduler,
+            RoleName::Controllers => Self::Controllers,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
