@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 pub(crate) struct Kept {
     pub(crate) uid: String,
     generation: i64,
+    /// Its resource version, while nobody has written any status.
+    pub(crate) bare: Option<String>,
     pub(crate) deleting: bool,
     pub(crate) read: Result<Subscription, InvalidSubscription>,
 }
@@ -23,6 +25,9 @@ impl Kept {
         Self {
             uid: meta::uid(object).to_owned(),
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            bare: object["status"]
+                .is_null()
+                .then(|| meta::resource_version(object).to_owned()),
             deleting: meta::is_deleting(object),
             read: Subscription::read(object, &mut names.lock()),
         }

@@ -329,12 +329,27 @@ async fn what_is_being_written_is_decided_again_when_the_answer_is_there() {
     parent.cluster("a", "1").await;
     parent.subscribe_as("slow", "1").await;
     gate.await_waiting(1).await;
+    // Somebody else writes into its status first.
+    let others = json!({"status": {"completedReleases": 1}});
+    parent
+        .client
+        .patch(
+            &apps::SUBSCRIPTIONS,
+            Some("default"),
+            "slow",
+            Some("status"),
+            Patch::Merge,
+            &others,
+        )
+        .await
+        .unwrap();
     parent.subscribe_as("fast", "1").await;
     parent.cluster("b", "1").await;
     // It has seen both clusters then.
     parent.await_bound_as("fast", &["ns-a/a", "ns-b/b"]).await;
-    gate.opened.add_permits(2);
-    parent.await_bound_as("slow", &["ns-a/a", "ns-b/b"]).await;
+    gate.opened.add_permits(3);
+    let bound = parent.await_bound_as("slow", &["ns-a/a", "ns-b/b"]).await;
+    assert_eq!(bound["status"]["completedReleases"], 1);
     assert_eq!(gate.most.load(Ordering::Relaxed), 1, "never two at once");
     parent.stop().await;
 }
