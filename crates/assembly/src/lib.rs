@@ -21,6 +21,7 @@ pub use ensure::{Ensured, ensure};
 pub use error::Error;
 pub use https_parent::HttpsParent;
 pub use member::{MemberConfig, start_member};
+pub use parent::Role;
 pub use plane::Plane;
 pub use status::serve_status;
 pub use store::archive::Contents;

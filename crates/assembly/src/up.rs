@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::demo::{self, Watcher, shown};
 use crate::member::{MemberConfig, start_member};
+use crate::parent::Role;
 use crate::{DataDir, Error, HttpsParent, Plane, backup, data_dir, parent, plane};
 
 /// How long the roles may take to stop: they give back their leases.
@@ -45,6 +46,8 @@ pub struct UpConfig {
     pub exit_when_ready: bool,
     /// Whether to take the next step of replacing the hub's certificate authority first.
     pub replace_authority: bool,
+    /// What does not run in this process.
+    pub without: Vec<Role>,
 }
 
 /// Runs until the token is cancelled (or everything is ready, if that was asked for).
@@ -131,13 +134,14 @@ async fn start(
     backup::serve(&parent);
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
-    let hub = parent::start_roles(&parent, env, &mut tasks.roles);
+    let hub = parent::start_roles(&parent, env, &config.without, &mut tasks.roles);
     // Not before: whoever finds it finds everything behind it.
     hand_out_kubeconfig(folder, &parent, &mut tasks.roles)?;
     let (made, changed) = (prepared.created, prepared.changed);
     say(format!(
-        "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
-        shown(begin.elapsed())
+        "{:>8}  {} running ({made} objects made, {changed} changed)",
+        shown(begin.elapsed()),
+        running(&config.without)
     ))?;
     if config.members == 0 {
         say(format!("kubeconfig: {}", folder.kubeconfig().display()))?;
@@ -220,6 +224,17 @@ fn told(step: Step) -> &'static str {
         }
         Step::Forget => "the old certificate authority is trusted no longer",
     }
+}
+
+/// Which roles run, in words.
+fn running(without: &[Role]) -> String {
+    let roles = Role::ALL.iter().filter(|role| !without.contains(*role));
+    let mut names: Vec<&str> = roles.map(|role| role.name()).collect();
+    let Some(last) = names.pop() else {
+        return "hub".to_owned();
+    };
+    names.insert(0, "hub");
+    format!("{} and {last}", names.join(", "))
 }
 
 /// Writes the administrator's kubeconfig, now and whenever its certificate is renewed.
@@ -305,4 +320,21 @@ fn secret_text(secret: &Value, key: &str) -> String {
             Vec::new()
         });
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_which_roles_run() {
+        for (without, expected) in [
+            (&[] as &[Role], "hub, scheduler and controllers"),
+            (&[Role::Controllers], "hub and scheduler"),
+            (&[Role::Scheduler], "hub and controllers"),
+            (&Role::ALL, "hub"),
+        ] {
+            assert_eq!(running(without), expected);
+        }
+    }
 }

@@ -61,6 +61,7 @@ impl Hub {
             members: 0,
             demo: false,
             exit_when_ready: false,
+            without: Vec::new(),
             replace_authority,
         };
         // It is written once it can be used.

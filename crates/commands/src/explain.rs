@@ -9,7 +9,9 @@ use api::apps::{FEED_INVENTORIES, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
 use kubeio::ListOptions;
 use placement::explain::{Row, explain as rows};
-use placement::{Cluster, ClusterKey, Config, Decision, Inventory, Snapshot, Strategy, Subscription, place};
+use placement::{
+    Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Snapshot, Strategy, Subscription, place,
+};
 use serde_json::{Value, json};
 
 use crate::output::{plain, print_objects, print_table};
@@ -55,12 +57,7 @@ pub async fn explain(
             subscription.scheduler_name
         ))
     })?;
-    let clusters: BTreeMap<_, _> = members
-        .items
-        .iter()
-        .filter_map(Cluster::from_value)
-        .map(|cluster| (cluster.key.clone(), cluster))
-        .collect();
+    let clusters: Fleet = members.items.iter().filter_map(Cluster::from_value).collect();
     let inventory = inventory.as_ref().map(Inventory::from_value);
     let snapshot = Snapshot {
         inventory: inventory.as_ref(),
@@ -150,7 +147,7 @@ pub(crate) fn strategy(strategy: Strategy) -> &'static str {
 /// How many replicas of each divided feed a cluster has.
 fn replicas<'a>(subscription: &'a Subscription, cluster: &ClusterKey) -> BTreeMap<&'a str, i64> {
     let bound = &subscription.bound;
-    let Some(place) = bound.clusters.iter().position(|key| key == cluster) else {
+    let Some(place) = bound.clusters.iter().position(|key| **key == *cluster) else {
         return BTreeMap::new();
     };
     let of = |(feed, list): (&'a String, &'a Vec<i64>)| Some((feed.as_str(), *list.get(place)?));
@@ -171,7 +168,7 @@ fn replicas_text(subscription: &Subscription, cluster: &ClusterKey) -> String {
 }
 
 /// What comes of it.
-fn conclusion(object: &Value, decision: &Decision) -> String {
+fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
     match decision {
         Decision::Bind { binding, short } => {
             let mut text = if placement::status_patch(&object["status"], binding).is_some() {

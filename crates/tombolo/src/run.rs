@@ -388,6 +388,7 @@ fn up_config(args: UpArgs) -> UpConfig {
         demo: args.demo,
         exit_when_ready: args.exit_when_ready,
         replace_authority: args.rotate_ca,
+        without: args.without.into_iter().map(Into::into).collect(),
     }
 }
 

@@ -182,7 +182,8 @@ impl Comparison<'_> {
             let bound = bound.into_iter().flatten();
             bound.filter_map(|key| key.as_str()?.parse().ok()).collect()
         };
-        let mut now: BTreeSet<ClusterKey> = self.before.bound.clusters.iter().cloned().collect();
+        let bound = self.before.bound.clusters.iter();
+        let mut now: BTreeSet<ClusterKey> = bound.map(|key| ClusterKey::clone(key)).collect();
         let known: BTreeSet<String> = now.iter().chain(&then).map(|key| key.namespace.clone()).collect();
         // What a Subscription left behind.
         let rest = bases.iter().chain(before).map(named);

@@ -13,8 +13,8 @@ use distribution::{Action, Feed, FeedIndex, Next, Target, base, division, invent
 use machinery::patch::merge_patch;
 use machinery::{ApiResource, Gvk, builtin, meta, resource};
 use placement::{
-    Binding, Cluster, ClusterKey, Config, Decision, Inventory, Prediction, Snapshot, Subscription, Verdict,
-    place, status_patch,
+    Binding, Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Prediction, Snapshot, Subscription,
+    Verdict, decide, place, status_patch,
 };
 use serde_json::{Value, json};
 
@@ -208,9 +208,8 @@ impl Scheduling<'_> {
             return Ranges::new();
         };
         let clusters = self.world.clusters.iter();
-        let clusters: BTreeMap<_, _> = clusters
+        let clusters: Fleet = clusters
             .filter_map(|object| Cluster::from_value(object))
-            .map(|cluster| (cluster.key.clone(), cluster))
             .collect();
         let snapshot = Snapshot {
             inventory: self.inventory.as_ref(),
@@ -253,7 +252,7 @@ impl Scheduling<'_> {
     }
 }
 
-fn write_binding(after: &mut Value, binding: &Binding) {
+fn write_binding(after: &mut Value, binding: &Binding<'_>) {
     if let Some(patch) = status_patch(&after["status"], binding) {
         merge_patch(after, &patch);
     }
@@ -262,26 +261,18 @@ fn write_binding(after: &mut Value, binding: &Binding) {
 /// What is known before clusters say what room they have: the decisions if there is none anywhere, and plenty.
 fn bounds(
     snapshot: &Snapshot<'_>,
-    asked: &[ClusterKey],
+    asked: &[&ClusterKey],
     after: &mut Value,
     notes: &mut Vec<String>,
 ) -> Ranges {
     let feeds = snapshot.inventory.map_or(0, |inventory| inventory.feeds.len());
-    let decided = |room: u32| {
-        let answer = |key: &ClusterKey| (key.clone(), Prediction::Ok(vec![Some(room); feeds]));
-        let predictions = asked.iter().map(answer).collect();
-        let snapshot = Snapshot {
-            predictions: &predictions,
-            ..*snapshot
-        };
-        match place(&snapshot).decision {
-            Decision::Bind { binding, short } => Some((binding, short)),
-            Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => {
-                None
-            }
-        }
+    let answers = |room: u32| -> BTreeMap<ClusterKey, Prediction> {
+        let answer = |key: &&ClusterKey| (ClusterKey::clone(key), Ok(vec![Some(room); feeds]));
+        asked.iter().map(answer).collect()
     };
-    let (Some((least, open)), Some((most, _))) = (decided(0), decided(PLENTY)) else {
+    let (none, plenty) = (answers(0), answers(PLENTY));
+    let (Some((least, open)), Some((most, _))) = (answered(snapshot, &none), answered(snapshot, &plenty))
+    else {
         notes.push(
             "Where it goes depends on what clusters answer when they are asked for their room.".to_owned(),
         );
@@ -302,7 +293,7 @@ fn bounds(
         for (cluster, none) in none {
             let plenty = plenty.get(cluster).copied().unwrap_or(0);
             // They come in the order of their keys.
-            let range = if asked.binary_search(cluster).is_ok() {
+            let range = if asked.binary_search(&cluster).is_ok() {
                 (none, none + i64::from(*open))
             } else {
                 (none.min(plenty), none.max(plenty))
@@ -316,11 +307,26 @@ fn bounds(
     ranges
 }
 
+/// The binding after clusters have answered, and how many replicas find no room then.
+fn answered<'a>(
+    snapshot: &Snapshot<'a>,
+    predictions: &'a BTreeMap<ClusterKey, Prediction>,
+) -> Option<(Binding<'a>, BTreeMap<String, u32>)> {
+    let snapshot = Snapshot {
+        predictions,
+        ..*snapshot
+    };
+    match decide(&snapshot) {
+        Decision::Bind { binding, short } => Some((binding, short)),
+        Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => None,
+    }
+}
+
 /// How many replicas of a feed each cluster gets.
-fn shares<'a>(binding: &'a Binding, feed: &str) -> BTreeMap<&'a ClusterKey, i64> {
+fn shares<'a>(binding: &Binding<'a>, feed: &str) -> BTreeMap<&'a ClusterKey, i64> {
     let replicas = binding.replicas().get(feed).into_iter().flatten();
     let replicas = replicas.map(|count| i64::from(*count));
-    binding.clusters().iter().zip(replicas).collect()
+    binding.clusters().iter().copied().zip(replicas).collect()
 }
 
 /// The Bases as they would be.

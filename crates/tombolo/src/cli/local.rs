@@ -39,6 +39,9 @@ pub(crate) struct UpArgs {
     /// forgets the old one. By itself each step comes in its time, two years before the authority ends.
     #[arg(long)]
     pub(crate) rotate_ca: bool,
+    /// Roles that do not run in this process: `tombolo scheduler` and `tombolo controllers` run them elsewhere.
+    #[arg(long, value_name = "ROLE", value_enum, value_delimiter = ',')]
+    pub(crate) without: Vec<RoleName>,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +76,24 @@ pub(crate) enum SummaryFormat {
     Text,
     /// One JSON document.
     Json,
+}
+
+/// A role that `up` can leave to another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleName {
+    /// Decides where Subscriptions go.
+    Scheduler,
+    /// Carries out what is decided.
+    Controllers,
+}
+
+impl From<RoleName> for assembly::Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Scheduler => Self::Scheduler,
+            RoleName::Controllers => Self::Controllers,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
