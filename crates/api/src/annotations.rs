@@ -39,3 +39,14 @@ pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";
 /// does not know stays in the child, for the parent may be older than that. On a registration request: the
 /// ManagedCluster that is made for it gets it.
 pub const HOLD_ORPHANS: &str = "clusters.tombolo.io/hold-orphans";
+/// On a Base and its Descriptions, Tombolo's own: which version of its Subscription's content they are of, by the hand of
+/// a Rollout.
+pub const VERSION: &str = "apps.tombolo.io/version";
+/// On a Base, Tombolo's own: since when its cluster is not available with that version; none if it is, or not reachable.
+pub const WAITING_SINCE: &str = "apps.tombolo.io/waiting-since";
+/// On a Rollout, Tombolo's own: the failed version that is to be tried again. It is taken off when that begins.
+pub const RETRY: &str = "apps.tombolo.io/retry";
+/// On a Rollout, Tombolo's own: the version that is to be taken back from all clusters. It is taken off when that begins.
+pub const UNDO: &str = "apps.tombolo.io/undo";
+/// On a Secret that holds a piece of a version, Tombolo's own: its Subscription, as `NAMESPACE/NAME`.
+pub const REVISION_OF: &str = "apps.tombolo.io/revision-of";

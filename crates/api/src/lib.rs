@@ -1,6 +1,6 @@
 //! Every custom resource type, and the words of the wire: labels, annotations, finalizers, reasons, names.
 //!
-//! One module a group ([`apps`], [`clusters`], [`mcs`], [`payloads`], [`proxies`]); the built-in kinds that roles use are in
+//! One module a group ([`apps`], [`clusters`], [`mcs`], [`payloads`], [`proxies`], [`rollouts`]); the built-in kinds that roles use are in
 //! [`kubernetes`]. [`crds`] gives the CustomResourceDefinitions as [`generate_crds`] made them from the types; [`facts`] reduces
 //! a definition to the facts that a compatible one must keep. No I/O here, and no rule beyond what a schema can say.
 
@@ -23,6 +23,7 @@ mod object;
 pub mod payloads;
 pub mod proxies;
 pub mod reasons;
+pub mod rollouts;
 pub mod secret;
 pub mod shadow_url;
 
@@ -44,6 +45,7 @@ pub fn generate_crds() -> Vec<Value> {
         clusters::DEFINITIONS,
         mcs::DEFINITIONS,
         payloads::DEFINITIONS,
+        rollouts::DEFINITIONS,
     ]
     .into_iter()
     .flatten()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, entry, finalizers, labels, payloads, reasons};
+use api::{annotations, apps, entry, finalizers, labels, payloads, reasons};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
@@ -15,12 +15,26 @@ use crate::floor;
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
 use crate::pack::{self, Item, PackError, Packing};
+use crate::version::Version;
+
+/// What a Base's Descriptions are made of.
+#[derive(Clone)]
+pub enum Content<'a> {
+    /// The templates as they are now: no Rollout has a say.
+    Current,
+    /// A version, as a Rollout says.
+    Version(&'a Version),
+    /// What they are made of now, for the time being; why, for people.
+    Held(String),
+}
 
 /// What one plan may look at.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct View<'a> {
     /// The Base.
     pub base: &'a Value,
+    /// What it is made of.
+    pub content: Content<'a>,
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
     /// Every Description that carries the Base's uid, or has the name of one of its Descriptions: labels are the child's
@@ -86,6 +100,11 @@ pub fn plan(view: &View<'_>) -> Plan {
     if meta::label(base, meta::uid(base)).is_none() {
         patch["metadata"]["labels"] = json!({meta::uid(base): apps::BASES.kind});
     }
+    let kept = [annotations::VERSION, annotations::WAITING_SINCE];
+    if matches!(view.content, Content::Current) && kept.iter().any(|it| meta::annotation(base, it).is_some())
+    {
+        patch["metadata"]["annotations"] = json!({kept[0]: null, kept[1]: null});
+    }
     if patch != json!({"metadata": {}}) {
         plan.push(Action::patch(&apps::BASES, base, patch));
     }
@@ -103,9 +122,24 @@ pub fn plan(view: &View<'_>) -> Plan {
             return plan;
         }
     }
-    match templates(base, &found, &mut plan) {
-        Ok(templates) => describe(view, &templates, &mut plan),
-        Err(why) => plan.next = Next::Blocked(why),
+    match &view.content {
+        Content::Current => match templates(base, &found, &mut plan) {
+            Ok(templates) => describe(view, &templates, &mut plan),
+            Err(why) => plan.next = Next::Blocked(why),
+        },
+        Content::Version(version) => {
+            let overrides = Overrides {
+                globalizations: version.globalizations(),
+                ..*view.overrides
+            };
+            let templates: Vec<(&Feed, &Value)> = version.templates().collect();
+            let view = View {
+                overrides: &overrides,
+                ..view.clone()
+            };
+            describe(&view, &templates, &mut plan);
+        }
+        Content::Held(why) => plan.next = Next::Blocked(why.clone()),
     }
     plan
 }
@@ -247,7 +281,13 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
         plan.next = Next::Blocked(format!("waiting for Description {name} to be deleted"));
         return;
     }
-    if let Some(patch) = correction(have, object, &object["spec"]) {
+    let mut patch = correction(have, object, &object["spec"]);
+    let version = meta::annotation(object, annotations::VERSION);
+    if meta::annotation(have, annotations::VERSION) != version {
+        let patch = patch.get_or_insert_with(|| json!({"metadata": {}}));
+        patch["metadata"]["annotations"] = json!({annotations::VERSION: version});
+    }
+    if let Some(patch) = patch {
         plan.push(Action::patch(&apps::DESCRIPTIONS, have, patch));
         let note = format!("Description {name} is updated successfully");
         plan.push(Action::normal(view.base, reasons::DESCRIPTION_UPDATED, note));
@@ -285,7 +325,7 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, 
             chart_raw.push(encode(&chart));
         }
         let spec = json!({"charts": names, "raw": raw, "chartRaw": chart_raw});
-        wanted.push(description(view.base, Deployer::Helm, spec));
+        wanted.push(description(view, Deployer::Helm, spec));
     }
     if !manifests.is_empty() {
         let mut items = Vec::new();
@@ -310,7 +350,7 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, 
         )?;
         pieces = packed.pieces;
         let spec = json!({"raw": packed.raw});
-        wanted.push(description(view.base, Deployer::Generic, spec));
+        wanted.push(description(view, Deployer::Generic, spec));
     }
     Ok((wanted, pieces))
 }
@@ -319,12 +359,13 @@ fn encode(object: &Value) -> Value {
     json!(BASE64.encode(object.to_string()))
 }
 
-fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
+fn description(view: &View<'_>, deployer: Deployer, mut spec: Value) -> Value {
+    let base = view.base;
     spec["deployer"] = json!(deployer.as_str());
     let mut owner = OwnerReference::controller_of(base);
     owner.api_version = apps::BASES.api_version();
     owner.kind = apps::BASES.kind.to_string();
-    json!({
+    let mut object = json!({
         "apiVersion": apps::DESCRIPTIONS.api_version(), "kind": apps::DESCRIPTIONS.kind,
         "metadata": {
             "namespace": meta::namespace(base), "name": deployer.name(meta::name(base)),
@@ -332,7 +373,11 @@ fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
             "ownerReferences": [owner.to_value()],
         },
         "spec": spec,
-    })
+    });
+    if let Content::Version(version) = view.content {
+        meta::set_annotation(&mut object, annotations::VERSION, version.name());
+    }
+    object
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ fn pass_divided(world: &World, division: &Division) -> Plan {
     let base = world.get(&apps::BASES, NAMESPACE, BASE).unwrap();
     plan(&View {
         base,
+        content: Content::Current,
         template: &|feed| index.get(feed).cloned(),
         descriptions: &world.labelled(&apps::DESCRIPTIONS, labels::CONFIG_UID, meta::uid(base)),
         referenced: &index.used_by(meta::uid(base)),

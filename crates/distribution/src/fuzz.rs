@@ -61,6 +61,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         }),
         base::plan(&base::View {
             base: &a_base,
+            content: base::Content::Current,
             template: &|feed| feeds.get(feed).cloned(),
             descriptions: &descriptions,
             referenced: &templates,

@@ -24,10 +24,12 @@ pub mod policy;
 pub mod protection;
 pub mod release;
 pub mod replicas;
+pub mod rollout;
 pub mod services;
 pub mod status;
 pub mod subscription;
 pub mod sync;
+pub mod version;
 
 #[cfg(test)]
 mod world;

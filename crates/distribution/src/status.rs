@@ -231,6 +231,14 @@ impl Sum {
     }
 }
 
+/// The first of some feeds that is not available, as the Descriptions of a cluster say, and why.
+pub(crate) fn first_unavailable(descriptions: &[Arc<Value>], feeds: &[Feed]) -> Option<String> {
+    let own: Vec<&Arc<Value>> = descriptions.iter().collect();
+    let report = Report::of(&own);
+    let why = |feed: &Feed| report.row(feed).why.map(|why| format!("{feed} {why}"));
+    feeds.iter().find_map(why)
+}
+
 /// What agents that execute no charts say about them, each saying once.
 fn declined(descriptions: &[Arc<Value>]) -> BTreeSet<&str> {
     let says = |description: &Value| {

@@ -126,6 +126,9 @@ pub struct ManifestStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::crd::any_object")]
     pub observed_status: Option<Value>,
+    /// The generation of the object, beside the one that its status observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 kind! {

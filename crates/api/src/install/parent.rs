@@ -17,6 +17,7 @@ const CLUSTERS: &str = "clusters.clusternet.io";
 const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
 const PAYLOADS: &str = "apps.tombolo.io";
 const PROXIES: &str = "proxies.clusternet.io";
+const ROLLOUTS: &str = "apps.tombolo.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -167,6 +168,8 @@ fn controllers() -> Vec<Value> {
             rule(&[APPS], &statuses, &["get", "list", "watch", "update", "patch"]),
             rule(&[APPS], &finalizers, &["update"]),
             rule(&[PAYLOADS], &["payloads"], WRITE),
+            rule(&[ROLLOUTS], &["rollouts"], &["get", "list", "watch", "patch"]),
+            rule(&[ROLLOUTS], &["rollouts/status"], &["patch"]),
             rule(
                 &[CLUSTERS],
                 &["managedclusters", "clusterregistrationrequests"],

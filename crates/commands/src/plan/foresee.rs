@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::entry::{self, Entry};
-use api::{apps, clusters, labels};
+use api::{annotations, apps, clusters, labels};
 use distribution::overrides::Overrides;
 use distribution::pack::Packing;
 use distribution::replicas::{OwnKind, OwnKinds};
@@ -96,6 +96,13 @@ pub(super) fn foresee(
     notes.extend(not_compared(&live.descriptions));
     for (why, count) in held {
         notes.push(format!("Nothing changes in {count} cluster(s) meanwhile: {why}."));
+    }
+    if live
+        .bases
+        .iter()
+        .any(|it| meta::annotation(it, annotations::VERSION).is_some())
+    {
+        notes.push("A Rollout brings it out wave by wave; shown is what it comes to.".to_owned());
     }
     let clusters = Comparison {
         before: &read,
@@ -383,6 +390,8 @@ fn descriptions_after(
         let none = Vec::new();
         let plan = base::plan(&base::View {
             base: object,
+            // What it comes to, whichever wave a cluster waits for.
+            content: base::Content::Current,
             template: &|feed| world.templates.get(feed).cloned(),
             descriptions: &have,
             referenced: &[],

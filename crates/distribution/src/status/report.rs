@@ -154,6 +154,8 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
     let feed = Feed::from_value(entry);
     let status = &entry["observedStatus"];
     let number = |field: &str| status[field].as_i64().unwrap_or(0);
+    // What an object's controller has not seen yet, its status is not about.
+    let seen = number("observedGeneration") >= entry["generation"].as_i64().unwrap_or(1);
     let is_true = |kind: &str| {
         let mut conditions = status["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
@@ -180,7 +182,7 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
             let whole =
                 number("availableReplicas") >= number("replicas") && number("unavailableReplicas") == 0;
             let updated = feed.kind == "ReplicaSet" || number("updatedReplicas") >= number("replicas");
-            number("observedGeneration") > 0 && whole && updated
+            seen && whole && updated
         }
         ("apps", "StatefulSet") => {
             copy(&[
@@ -191,7 +193,7 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
                 ("readyReplicas", "readyReplicas"),
                 ("availableReplicas", "availableReplicas"),
             ]);
-            number("observedGeneration") > 0 && number("readyReplicas") >= number("replicas")
+            seen && number("readyReplicas") >= number("replicas")
         }
         ("apps", "DaemonSet") => {
             copy(&[
@@ -203,7 +205,7 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
                 ("availableReplicas", "numberAvailable"),
                 ("unavailableReplicas", "numberUnavailable"),
             ]);
-            number("observedGeneration") > 0 && number("numberAvailable") >= number("desiredNumberScheduled")
+            seen && number("numberAvailable") >= number("desiredNumberScheduled")
         }
         ("batch", "Job") => {
             copy(&[
@@ -215,7 +217,14 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
         }
         _ => applied || status.is_object(),
     };
-    let why = (!available).then(|| why(&feed, status, &numbers));
+    let is_late = number("observedGeneration") > 0 && !seen;
+    let why = (!available).then(|| {
+        if is_late {
+            "has not begun with its newest state".to_owned()
+        } else {
+            why(&feed, status, &numbers)
+        }
+    });
     Row { why, numbers }
 }
 

@@ -82,6 +82,23 @@ fn sums_up_what_clusters_report() {
 }
 
 #[test]
+fn a_status_about_an_earlier_generation_does_not_count() {
+    let mut stateful = feed(DEPLOYMENT);
+    for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
+        stateful["kind"] = json!(kind);
+        stateful["observedStatus"] = ready(3);
+        for (generation, expected) in [
+            (Value::Null, None),
+            (json!(3), None),
+            (json!(4), Some("has not begun with its newest state")),
+        ] {
+            stateful["generation"] = generation;
+            assert_eq!(report::row(&stateful, true).why.as_deref(), expected, "{stateful}");
+        }
+    }
+}
+
+#[test]
 fn asks_for_nothing_once_it_is_written() {
     let mut subscription = subscription();
     let reports = [
