@@ -75,6 +75,8 @@ pub struct Config {
     /// Whether ServiceImports are served (the gate `MultiClusterService`). Default false: what was derived of them is
     /// taken back.
     pub multi_cluster_service: bool,
+    /// Where what Rollouts may go back to is kept, beside the Manifests. Default `clusternet-reserved`.
+    pub reserved_namespace: String,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted of applying into children; whoever keeps a clone can show it.
@@ -91,6 +93,7 @@ impl Default for Config {
             in_use: InUse::Protect,
             cluster_init: false,
             multi_cluster_service: false,
+            reserved_namespace: api::names::RESERVED_NAMESPACE.to_owned(),
             election: None,
             metrics: ::deployer::Metrics::default(),
         }

@@ -18,6 +18,8 @@ pub(crate) enum Tie {
     Feed(String, String, String),
     /// A payload.
     Payload(Digest),
+    /// A Subscription: namespace, name.
+    Subscription(String, String),
     /// A Service of the clusters: namespace, name.
     Service(String, String),
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes, labels, mcs, payloads};
+use api::{apps, clusters, kubernetes, labels, mcs, payloads, rollouts};
 use clock::Env;
-use kubeio::{Cache, CacheOptions, Client, Recorder};
+use kubeio::{Cache, CacheOptions, Client, ListOptions, Recorder};
 use machinery::{ApiResource, meta};
+use runtime::Chain;
 use serde_json::Value;
 
 use crate::config::Config;
@@ -49,6 +50,14 @@ impl Shared {
             (clusters::MANAGED_CLUSTERS, CacheOptions::default()),
             (clusters::REGISTRATION_REQUESTS, CacheOptions::default()),
             (kubernetes::NAMESPACES, CacheOptions::labels(dedicated)),
+            (rollouts::ROLLOUTS, CacheOptions::default()),
+            (
+                kubernetes::SECRETS,
+                CacheOptions {
+                    namespace: Some(config.reserved_namespace.clone()),
+                    ..CacheOptions::labels(labels::REVISION)
+                },
+            ),
         ];
         let marked = CacheOptions::labels(labels::MULTI_CLUSTER_SERVICE_NAME);
         let of_services = OF_SERVICES.map(|resource| {
@@ -86,7 +95,12 @@ impl Shared {
     /// Waits until every first list is in that the controllers need in any case.
     pub(crate) async fn ready(&self) {
         for cache in self.caches.values() {
-            if !OF_SERVICES.contains(cache.resource()) && *cache.resource() != payloads::PAYLOADS {
+            let wanted = if *cache.resource() == rollouts::ROLLOUTS {
+                self.knows_rollouts().await
+            } else {
+                !OF_SERVICES.contains(cache.resource()) && *cache.resource() != payloads::PAYLOADS
+            };
+            if wanted {
                 cache.ready().await;
             }
         }
@@ -95,6 +109,24 @@ impl Shared {
             tracing::warn!(
                 "payloads cannot be read: large objects go out whole; apply \"tombolo install\" again"
             );
+        }
+    }
+
+    /// Whether there may be Rollouts: a parent that was prepared for less has none. Once it has, the cache tells.
+    async fn knows_rollouts(&self) -> bool {
+        let one = ListOptions {
+            limit: 1,
+            ..ListOptions::default()
+        };
+        match self.client.list(&rollouts::ROLLOUTS, None, &one).await {
+            Err(error) if error.is_not_found() || error.is_forbidden() => {
+                tracing::warn!(
+                    error = %Chain(&error),
+                    "Rollouts cannot be read, and are taken for none; prepare the parent with `tombolo install`"
+                );
+                false
+            }
+            Ok(_) | Err(_) => true,
         }
     }
 
@@ -120,8 +152,10 @@ impl Shared {
 
     /// Takes in the server's answer to a write of our own, so that the next plan sees it.
     pub(crate) fn learn(&self, resource: &ApiResource, answer: Value) {
-        // The namespaces in the cache are a selection; a new one comes by the watch.
+        // The namespaces in the cache are a selection; a new one comes by the watch. So are the Secrets.
+        let selected = *resource != kubernetes::SECRETS || meta::label(&answer, labels::REVISION).is_some();
         if *resource != kubernetes::NAMESPACES
+            && selected
             && let Some(cache) = self.find(resource)
             && !(meta::is_deleting(&answer) && meta::finalizers(&answer).next().is_none())
         {

@@ -182,6 +182,7 @@ fn controllers_config(args: &ControllersArgs, env: &Env) -> anyhow::Result<::con
         .with_controllers(words)?
         .with_gates(&args.feature_gates)?;
     config.workers = usize::from(args.threadiness);
+    config.reserved_namespace.clone_from(&args.reserved_namespace);
     config.own_kinds = args.replica_path.iter().cloned().collect();
     config.election = election(&args.role, names::CONTROLLERS, env);
     Ok(config)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, entry, labels};
+use api::{annotations, apps, entry, kubernetes, labels, rollouts};
 use distribution::{Feed, FeedIndex};
 use kubeio::Changes;
 use machinery::meta;
@@ -25,6 +25,10 @@ pub(crate) struct Indexes {
     pub(crate) localizations: Index,
     /// By feed.
     pub(crate) globalizations: Index,
+    /// By their Subscription.
+    pub(crate) rollouts: Index,
+    /// By their Subscription.
+    pub(crate) revisions: Index,
     templates: FeedIndex,
     manifests: Changes,
     charts: Changes,
@@ -39,6 +43,8 @@ impl Indexes {
             releases: Index::new(shared.cache(&apps::HELM_RELEASES), release_ties),
             localizations: Index::new(shared.cache(&apps::LOCALIZATIONS), policy_ties),
             globalizations: Index::new(shared.cache(&apps::GLOBALIZATIONS), policy_ties),
+            rollouts: Index::new(shared.cache(&rollouts::ROLLOUTS), rollout_ties),
+            revisions: Index::new(shared.cache(&kubernetes::SECRETS), revision_ties),
             templates: FeedIndex::default(),
             manifests: shared.cache(&apps::MANIFESTS).subscribe(),
             charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
@@ -73,6 +79,24 @@ impl Indexes {
 /// The tie of everything that uses a feed.
 pub(crate) fn feed_tie(feed: &Feed) -> Tie {
     Tie::Feed(feed.kind.clone(), feed.namespace.clone(), feed.name.clone())
+}
+
+/// The tie of everything that a Subscription is named by.
+pub(crate) fn subscription_tie(namespace: &str, name: &str) -> Tie {
+    Tie::Subscription(namespace.to_owned(), name.to_owned())
+}
+
+fn rollout_ties(object: &Value) -> Vec<Tie> {
+    let name = object["spec"]["subscription"].as_str().unwrap_or_default();
+    vec![subscription_tie(meta::namespace(object), name)]
+}
+
+fn revision_ties(object: &Value) -> Vec<Tie> {
+    let of = meta::annotation(object, annotations::REVISION_OF).unwrap_or_default();
+    let of = of
+        .split_once('/')
+        .map(|(namespace, name)| subscription_tie(namespace, name));
+    of.into_iter().collect()
 }
 
 fn feed_ties(object: &Value) -> impl Iterator<Item = Tie> {

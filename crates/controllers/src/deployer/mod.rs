@@ -4,16 +4,19 @@
 //! them ([`work`]). Plans are level-triggered: it does not matter which change, or how many, woke them.
 
 mod indexes;
+mod rollout;
 mod route;
 mod work;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use api::entry::Digest;
-use api::{apps, clusters, kubernetes, payloads};
+use api::{apps, clusters, kubernetes, payloads, rollouts};
 use distribution::protection::InUse;
 use distribution::replicas::OwnKinds;
+use distribution::version::Version;
 use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
 use machinery::ApiResource;
 use runtime::CancellationToken;
@@ -44,6 +47,8 @@ pub(crate) enum Job {
     Chart(ObjectKey),
     /// A Localization, or without a namespace a Globalization.
     Policy(ObjectKey),
+    /// The Rollouts of a Subscription, by its key: one at a time, whichever of them counts.
+    Rollout(ObjectKey),
 }
 
 pub(crate) struct Deployer {
@@ -55,6 +60,9 @@ pub(crate) struct Deployer {
     feed_inventory: bool,
     own_kinds: OwnKinds,
     in_use: InUse,
+    reserved_namespace: String,
+    /// Versions that were read, by their Subscription's uid and their name: they never change.
+    versions: Mutex<BTreeMap<(String, String), Arc<Version>>>,
 }
 
 impl Deployer {
@@ -82,6 +90,8 @@ pub(crate) async fn run(
         feed_inventory: config.feed_inventory,
         own_kinds: config.own_kinds.clone(),
         in_use: config.in_use,
+        reserved_namespace: config.reserved_namespace.clone(),
+        versions: Mutex::default(),
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {
@@ -97,6 +107,8 @@ pub(crate) async fn run(
         clusters: subscribe(&clusters::MANAGED_CLUSTERS),
         namespaces: subscribe(&kubernetes::NAMESPACES),
         payloads: subscribe(&payloads::PAYLOADS),
+        rollouts: subscribe(&rollouts::ROLLOUTS),
+        revisions: subscribe(&kubernetes::SECRETS),
     };
     tokio::select! {
         biased;
@@ -119,4 +131,6 @@ struct Sources {
     clusters: Changes,
     namespaces: Changes,
     payloads: Changes,
+    rollouts: Changes,
+    revisions: Changes,
 }

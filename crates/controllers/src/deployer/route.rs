@@ -11,7 +11,7 @@ use kubeio::{Change, ObjectKey};
 use machinery::meta;
 use serde_json::Value;
 
-use super::indexes::feed_tie;
+use super::indexes::{feed_tie, subscription_tie};
 use super::{Deployer, Job, Sources};
 use crate::index::Tie;
 
@@ -33,6 +33,8 @@ impl Deployer {
                 change = sources.clusters.next() => self.cluster(&change),
                 change = sources.namespaces.next() => self.namespace(&change),
                 change = sources.payloads.next() => self.payload(&change),
+                change = sources.rollouts.next() => self.rollout(&change),
+                change = sources.revisions.next() => self.revision(&change),
             }
         }
     }
@@ -49,6 +51,7 @@ impl Deployer {
             self.queue.add(Job::Subscription(change.key.clone()));
             self.queue.add(Job::Status(change.key.clone()));
             self.queue.add(Job::Inventory(change.key.clone()));
+            self.wake_rollouts([change.key.clone()]);
         }
         if differs(change, |it| {
             (it["spec"]["schedulingStrategy"].clone(), binding(it))
@@ -86,6 +89,7 @@ impl Deployer {
         if differs(change, of) {
             self.queue.add(Job::Base(change.key.clone()));
             self.wake_subscription(change.object(), Job::Subscription);
+            self.wake_rollouts_of(change.object());
         }
     }
 
@@ -96,7 +100,12 @@ impl Deployer {
             self.queue.add(Job::Description(change.key.clone()));
         }
         let kept = |it: &Value| {
-            ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone())
+            let metadata =
+                ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone());
+            (
+                metadata,
+                it["metadata"]["annotations"][annotations::VERSION].clone(),
+            )
         };
         if differs(change, |it| it["spec"].clone()) {
             let of = |state: &Option<Arc<Value>>| -> BTreeSet<Digest> {
@@ -137,6 +146,9 @@ impl Deployer {
                 }
             }
         }
+        if differs(change, |it| (it["status"].clone(), is_deleting(it), kept(it))) {
+            self.wake_rollouts_of(change.object());
+        }
     }
 
     fn template(&self, change: &Change, job: fn(ObjectKey) -> Job) {
@@ -166,6 +178,13 @@ impl Deployer {
             for key in indexes.subscriptions.keys(&feeds) {
                 if comes_or_goes {
                     self.queue.add(Job::Subscription(key.clone()));
+                }
+                if !indexes
+                    .rollouts
+                    .keys(&[subscription_tie(&key.namespace, &key.name)])
+                    .is_empty()
+                {
+                    self.queue.add(Job::Rollout(key.clone()));
                 }
                 self.queue.add(Job::Inventory(key));
             }
@@ -212,6 +231,15 @@ impl Deployer {
         if made_here || !differs(change, |it| (it["spec"].clone(), is_deleting(it))) {
             return;
         }
+        // Under a Rollout a Globalization is part of what goes in waves, whatever its policy.
+        if change.key.namespace.is_empty() {
+            let states = [&change.old, &change.new].into_iter().flatten();
+            let feeds: Vec<Tie> = states
+                .map(|it| feed_tie(&Feed::from_value(&it["spec"]["feed"])))
+                .collect();
+            let users = self.indexes().subscriptions.keys(&feeds);
+            self.wake_rollouts(users);
+        }
         let states = [&change.old, &change.new].into_iter().flatten();
         let now = states.filter(|it| it["spec"]["overridePolicy"] == "ApplyNow");
         let feeds: Vec<Tie> = now
@@ -245,6 +273,13 @@ impl Deployer {
             {
                 self.queue.add(Job::Base(ObjectKey::of(&base)));
             }
+        }
+        if differs(change, |it| {
+            (readiness(it), is_deleting(it), it["metadata"]["labels"].clone())
+        }) {
+            let home = Tie::Namespace(change.key.namespace.clone());
+            let bound = self.indexes().subscriptions.keys(&[home]);
+            self.wake_rollouts(bound);
         }
         if !differs(change, |it| (readiness(it), is_deleting(it))) {
             return;
@@ -307,6 +342,60 @@ impl Deployer {
         for key in self.indexes().bases.keys(&[uid]) {
             self.queue.add(Job::Base(key));
         }
+    }
+
+    fn rollout(&self, change: &Change) {
+        let asked = |it: &Value| {
+            let asked =
+                [annotations::RETRY, annotations::UNDO].map(|key| it["metadata"]["annotations"][key].clone());
+            (it["spec"].clone(), is_deleting(it), asked, it["status"].clone())
+        };
+        if !differs(change, asked) {
+            return;
+        }
+        let states = [&change.old, &change.new].into_iter().flatten();
+        let name = |it: &Value| it["spec"]["subscription"].as_str().unwrap_or_default().to_owned();
+        let names: BTreeSet<String> = states.map(|it| name(it)).collect();
+        let comes_or_goes = differs(change, |it| (name(it), is_deleting(it)));
+        for name in names {
+            let key = ObjectKey::new(&*change.key.namespace, name);
+            self.queue.add(Job::Rollout(key.clone()));
+            // Whether a Rollout has a say is for the Bases to see.
+            let subscription = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&key);
+            if let Some(subscription) = subscription.filter(|_| comes_or_goes) {
+                let uid = Tie::Uid(meta::uid(&subscription).to_owned());
+                for key in self.indexes().bases.keys(&[uid]) {
+                    self.queue.add(Job::Base(key));
+                }
+            }
+        }
+    }
+
+    /// Pieces of versions never change: they come, which whoever waits for them should know, and go.
+    fn revision(&self, change: &Change) {
+        let of =
+            meta::annotation(change.object(), annotations::REVISION_OF).and_then(|it| it.split_once('/'));
+        let (Some((namespace, name)), false) = (of, change.old.is_some() && change.new.is_some()) else {
+            return;
+        };
+        self.queue.add(Job::Rollout(ObjectKey::new(namespace, name)));
+    }
+
+    /// Looks at the Rollouts of those of these Subscriptions that have any, or have something kept for them.
+    fn wake_rollouts(&self, subscriptions: impl IntoIterator<Item = ObjectKey>) {
+        let mut indexes = self.indexes();
+        for key in subscriptions {
+            let tie = [subscription_tie(&key.namespace, &key.name)];
+            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
+                self.queue.add(Job::Rollout(key));
+            }
+        }
+    }
+
+    fn wake_rollouts_of(&self, object: &Value) {
+        let owner = label(object, labels::SUBSCRIPTION_UID);
+        let owners = self.indexes().subscriptions.keys(&[owner]);
+        self.wake_rollouts(owners);
     }
 
     fn wake_subscription(&self, object: &Value, job: fn(ObjectKey) -> Job) {

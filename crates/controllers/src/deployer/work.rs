@@ -34,6 +34,7 @@ impl Deployer {
             Job::Payload(digest) => self.sync_payload(&digest).await,
             Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
             Job::Policy(key) => self.sync_policy(&key).await,
+            Job::Rollout(key) => self.sync_rollout(&key).await,
         }
     }
 
@@ -180,8 +181,10 @@ impl Deployer {
             .list_namespace(&key.namespace);
         let payloads = self.shared.cache(&payloads::PAYLOADS);
         let is_stored = |name: &str| payloads.get(Some(payloads::NAMESPACE), name).is_some();
+        let told = self.told(&object, subscription.as_deref());
         let plan = base::plan(&base::View {
             base: &object,
+            content: told.content(),
             template: &|feed| lookup(&templates, feed),
             descriptions: &descriptions,
             referenced: &referenced,
@@ -332,7 +335,7 @@ impl Deployer {
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
     }
 
-    async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
+    pub(super) async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
         let next = plan.next.clone();
         if let Err(error) = self.shared.carry_out(plan).await {
             return self.shared.failed(object, reason, &error);
@@ -352,7 +355,7 @@ impl Deployer {
 }
 
 /// The template of one of the feeds that were looked up.
-fn lookup(templates: &[(Feed, Option<Arc<Value>>)], feed: &Feed) -> Option<Arc<Value>> {
+pub(super) fn lookup(templates: &[(Feed, Option<Arc<Value>>)], feed: &Feed) -> Option<Arc<Value>> {
     let (_, template) = templates.iter().find(|(it, _)| it == feed)?;
     template.clone()
 }

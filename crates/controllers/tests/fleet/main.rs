@@ -5,6 +5,7 @@
 mod harness;
 mod packing;
 mod policies;
+mod rollouts;
 mod services;
 
 use std::sync::atomic::Ordering;

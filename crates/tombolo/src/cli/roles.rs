@@ -124,7 +124,7 @@ pub(crate) struct ControllersArgs {
     /// Which controllers run: names, `*` for all, `-NAME` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
-    /// Where Manifests are kept.
+    /// Where Manifests are kept, and what Rollouts may go back to.
     #[arg(
         long,
         default_value = "clusternet-reserved",
