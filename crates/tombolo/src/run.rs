@@ -8,15 +8,15 @@ use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
 use commands::{
-    Brought, Deletion, Existing, Hub, Intent, JoinOptions, KubectlWords, Listing, Namespaces, Place,
-    PlanOptions, Selection, Source, Target, Which, Words,
+    Brought, Deletion, Existing, Follow, Hub, Intent, JoinOptions, KubectlWords, Listing, Namespaces, Order,
+    Place, PlanOptions, Selection, Source, Target, Which, Words,
 };
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, DeleteArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs,
-    RoleCommand, SimArgs, UpArgs, WordsArgs,
+    Command, DeleteArgs, ExplainArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs,
+    RoleCommand, RolloutAction, RolloutArgs, SimArgs, UpArgs, WordsArgs,
 };
 use crate::out::{OnLoss, Out};
 use crate::{recovery, roles};
@@ -152,6 +152,7 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Kubeconfig(_)
         | PersonCommand::Install(_)
         | PersonCommand::Crds => OnLoss::Stop,
+        PersonCommand::Rollout(args) if args.action == RolloutAction::Status => OnLoss::Stop,
         PersonCommand::Join(args) if args.print_rights => OnLoss::Stop,
         PersonCommand::Join(_) => OnLoss::Fail,
         PersonCommand::Diff(_) | PersonCommand::Plan(_) => OnLoss::GoOnTelling,
@@ -165,6 +166,7 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Exec(_)
         | PersonCommand::Logs(_)
         | PersonCommand::PortForward(_)
+        | PersonCommand::Rollout(_)
         | PersonCommand::Leave(_)
         | PersonCommand::Backup(_)
         | PersonCommand::Restore(_) => OnLoss::GoOn,
@@ -245,12 +247,9 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             let hub = hub(&args.hub).await?;
             commands::clusters(&hub, &args.output.output, Env::system().now(), out).await?;
         }
-        PersonCommand::Explain(args) => {
-            let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
-            let hub = hub_in(&args.hub, &args.namespace).await?;
-            commands::explain(&hub, &args.name, &config, &args.output.output, out).await?;
-        }
+        PersonCommand::Explain(args) => explain(args, out).await?,
         PersonCommand::Plan(args) => plan(args, out).await?,
+        PersonCommand::Rollout(args) => rollout(args, out).await?,
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
@@ -283,6 +282,27 @@ async fn delete(args: DeleteArgs, out: &mut (dyn Write + Send)) -> Result<(), Fa
         trial: args.dry_run.into(),
     };
     Ok(commands::delete(&hub, &sources, &selection, deletion, out).await?)
+}
+
+async fn explain(args: ExplainArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
+    let hub = hub_in(&args.hub, &args.namespace).await?;
+    Ok(commands::explain(&hub, &args.name, &config, &args.output.output, out).await?)
+}
+
+async fn rollout(args: RolloutArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let hub = hub_in(&args.hub, &args.namespace).await?;
+    let order = match args.action {
+        RolloutAction::Status => {
+            let follow = if args.watch { Follow::ToTheEnd } else { Follow::Now };
+            return Ok(commands::rollout_status(&hub, &args.name, follow, &args.output.output, out).await?);
+        }
+        RolloutAction::Pause => Order::Pause,
+        RolloutAction::Resume => Order::Resume,
+        RolloutAction::Undo => Order::Undo,
+        RolloutAction::Retry => Order::Retry,
+    };
+    Ok(commands::rollout_order(&hub, &args.name, order, out).await?)
 }
 
 async fn leave(args: LeaveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {

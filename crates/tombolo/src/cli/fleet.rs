@@ -312,6 +312,39 @@ pub(crate) struct ExplainArgs {
     pub(crate) hub: HubArgs,
 }
 
+/// What is asked of a Rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RolloutAction {
+    /// Says how far it is, wave by wave; exit code 1 if it failed.
+    Status,
+    /// Lets nothing new go out.
+    Pause,
+    /// Lets it go on.
+    Resume,
+    /// Takes all clusters back to the version before this one.
+    Undo,
+    /// Brings out the version that failed once more.
+    Retry,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
+    /// What is asked of it.
+    #[arg(value_enum)]
+    pub(crate) action: RolloutAction,
+    /// The Rollout.
+    pub(crate) name: String,
+    /// With status: says what changes, until it is complete, back or failed.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// A file, a folder, or - for standard input; may be given several times. Subscriptions, Globalizations,

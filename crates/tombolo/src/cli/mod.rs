@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
     BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs,
-    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, ScaleArgs, WordsArgs,
+    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs, ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, RestoreArgs, SimArgs, SummaryArgs, SummaryFormat, UpArgs};
 pub(crate) use roles::{
@@ -83,6 +83,8 @@ pub(crate) enum PersonCommand {
     Explain(ExplainArgs),
     /// Shows what an edit would change in the clusters, before anybody makes it; exit code 1 if anything.
     Plan(PlanArgs),
+    /// Says how far a Rollout is, and stops, resumes, undoes and retries it.
+    Rollout(RolloutArgs),
     /// Prints a kubeconfig that reaches a cluster through the hub.
     Kubeconfig(KubeconfigArgs),
     /// Runs a command in a pod of a cluster: `exec --cluster NAME -n NAMESPACE POD -- COMMAND`.
