@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::entry::{self, Digest};
 use api::{annotations, apps, labels, payloads};
@@ -14,6 +15,9 @@ use serde_json::Value;
 use super::indexes::{feed_tie, subscription_tie};
 use super::{Deployer, Job, Sources};
 use crate::index::Tie;
+
+/// For how long what clusters report is gathered before their Rollout is looked at: all of them are looked at each time.
+const GATHER: Duration = Duration::from_millis(200);
 
 impl Deployer {
     /// Reads changes for ever.
@@ -394,8 +398,13 @@ impl Deployer {
 
     fn wake_rollouts_of(&self, object: &Value) {
         let owner = label(object, labels::SUBSCRIPTION_UID);
-        let owners = self.indexes().subscriptions.keys(&[owner]);
-        self.wake_rollouts(owners);
+        let mut indexes = self.indexes();
+        for key in indexes.subscriptions.keys(&[owner]) {
+            let tie = [subscription_tie(&key.namespace, &key.name)];
+            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
+                self.queue.add_after(Job::Rollout(key), GATHER);
+            }
+        }
     }
 
     fn wake_subscription(&self, object: &Value, job: fn(ObjectKey) -> Job) {

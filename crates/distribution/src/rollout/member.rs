@@ -88,11 +88,8 @@ impl Member {
         self.has.as_deref() == Some(version)
     }
 
-    /// How far it is with a version, if that is what its Base names.
+    /// How far its Descriptions are with a version.
     pub(super) fn stage(&self, version: &str, index: &Index) -> Stage {
-        if !self.is_at(version) {
-            return Stage::Coming(String::new());
-        }
         // One for the charts, one for the others.
         let wanted = [true, false]
             .into_iter()

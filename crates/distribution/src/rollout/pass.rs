@@ -1,6 +1,6 @@
 //! One look at a Rollout that is in charge of a Subscription.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::rollouts::RolloutPhase::{self, Complete, Failed, Paused, Progressing, RolledBack, RollingBack};
@@ -26,8 +26,8 @@ pub(super) struct Pass<'a> {
     pub(super) members: Vec<Member>,
     /// What is distributed now, or why that cannot be told or kept.
     pub(super) current: Result<Version, String>,
-    /// The target's.
-    pub(super) index: Option<Index>,
+    /// How far each member is with the target and the stable version, if that is what it is to have.
+    pub(super) judged: BTreeMap<String, Vec<Stage>>,
     /// By wave, the places of its members.
     pub(super) waves: Vec<(String, Vec<usize>)>,
     pub(super) events: Vec<Action>,
@@ -51,7 +51,7 @@ pub(super) fn run(
         state: State::of(rollout),
         members: Member::all(view, subscription),
         current: Version::of(subscription, view.template, view.globalizations),
-        index: None,
+        judged: BTreeMap::new(),
         waves: Vec::new(),
         events: Vec::new(),
         due: None,
@@ -59,7 +59,7 @@ pub(super) fn run(
     pass.forget_what_is_lost();
     let made = pass.take_up();
     pass.answer_requests();
-    pass.index = pass.state.target.as_deref().and_then(|it| pass.index_of(it));
+    pass.judge();
     pass.waves = pass.memberships();
     pass.advance();
     pass.tell();
@@ -71,6 +71,15 @@ impl Pass<'_> {
         match &self.current {
             Ok(current) if current.name() == version => Some(current.index().clone()),
             Ok(_) | Err(_) => Index::load(version, self.subscription, &|it| self.view.secret(it)).ok(),
+        }
+    }
+
+    fn judge(&mut self) {
+        for version in [&self.state.target, &self.state.stable].into_iter().flatten() {
+            if let Some(index) = self.index_of(version) {
+                let stages = self.members.iter().map(|it| it.stage(version, &index)).collect();
+                self.judged.insert(version.clone(), stages);
+            }
         }
     }
 
@@ -238,28 +247,26 @@ impl Pass<'_> {
             phase = wanted;
             self.state.phase = Some(phase);
         }
-        let index = self.index.take();
         if phase == Progressing && !is_back {
-            self.wait_for_all(&target, index.as_ref());
-            let failed = self.failed(&target, index.as_ref());
+            self.wait_for_all(&target);
+            let failed = self.failed(&target);
             let got = self.members.iter().filter(|it| it.is_at(&target)).count();
             self.note_failures(&failed);
             if self.spec.failure_threshold.is_less_than(failed.len(), got) {
                 self.fail(failed.len());
             } else if self.current.is_ok() && !self.members.is_empty() {
-                self.go_on(&target, index.as_ref(), &failed);
+                self.go_on(&target, &failed);
             }
         } else if phase == Paused {
-            self.wait_for_all(&target, index.as_ref());
+            self.wait_for_all(&target);
         }
-        self.go_back_or_stay(&target, index.as_ref());
+        self.go_back_or_stay(&target);
         self.fill();
-        self.count(&target, index.as_ref());
-        self.index = index;
+        self.count(&target);
     }
 
     /// What moves at once, without waves: all that is not at the stable version, if that is where all are to be.
-    fn go_back_or_stay(&mut self, target: &str, target_index: Option<&Index>) {
+    fn go_back_or_stay(&mut self, target: &str) {
         let (Some(stable), Some(phase)) = (self.state.stable.clone(), self.state.phase) else {
             return;
         };
@@ -271,16 +278,10 @@ impl Pass<'_> {
         if !everyone {
             return;
         }
-        let index = if stable == target {
-            target_index.cloned()
-        } else {
-            self.index_of(&stable)
-        };
-        let index = index.as_ref();
         let is_over = matches!(phase, Complete | RolledBack);
         for member in 0..self.members.len() {
             if !self.members[member].is_at(&stable) {
-                self.move_to(member, &stable, index);
+                self.move_to(member, &stable);
                 if is_over {
                     self.members[member].waiting = None;
                 }
@@ -289,14 +290,14 @@ impl Pass<'_> {
         if is_over {
             return;
         }
-        self.wait_for_all(&stable, index);
-        let failed = self.failed(&stable, index);
+        self.wait_for_all(&stable);
+        let failed = self.failed(&stable);
         let is_there = |member: usize| {
             self.members[member].base.is_some()
                 && (!self.members[member].is_reachable
                     || failed.contains_key(&member)
                     || matches!(
-                        self.stage(member, &stable, index),
+                        self.stage(member, &stable),
                         Stage::Unavailable(_) | Stage::Available
                     ))
         };

@@ -12,7 +12,6 @@ use super::pass::Pass;
 use super::short;
 use super::spec::Choice;
 use super::state::{Counts, WaveState};
-use crate::version::Index;
 
 /// How many clusters that failed are named.
 const EXAMPLES: usize = 10;
@@ -45,12 +44,13 @@ impl Pass<'_> {
         waves
     }
 
-    pub(super) fn stage(&self, member: usize, version: &str, index: Option<&Index>) -> Stage {
-        let member = &self.members[member];
-        index.map_or_else(
-            || Stage::Coming("the version cannot be read".to_owned()),
-            |index| member.stage(version, index),
-        )
+    /// How far a member is with a version.
+    pub(super) fn stage(&self, member: usize, version: &str) -> Stage {
+        if !self.members[member].is_at(version) {
+            return Stage::Coming(String::new());
+        }
+        let known = self.judged.get(version).map(|stages| stages[member].clone());
+        known.unwrap_or_else(|| Stage::Coming("the version cannot be read".to_owned()))
     }
 
     /// From when a member counts as failed; `None` if it is not waited for.
@@ -61,23 +61,22 @@ impl Pass<'_> {
     }
 
     /// Moves a member to a version, in the plan's eyes.
-    pub(super) fn move_to(&mut self, member: usize, version: &str, index: Option<&Index>) {
+    pub(super) fn move_to(&mut self, member: usize, version: &str) {
         self.members[member].has = Some(version.to_owned());
         self.members[member].waiting = None;
-        self.wait_for(member, version, index);
+        self.wait_for(member, version);
     }
 
     /// Notes since when a member is waited for, and that it is not.
-    fn wait_for(&mut self, member: usize, version: &str, index: Option<&Index>) {
-        let waits =
-            self.members[member].is_reachable && self.stage(member, version, index) != Stage::Available;
+    fn wait_for(&mut self, member: usize, version: &str) {
+        let waits = self.members[member].is_reachable && self.stage(member, version) != Stage::Available;
         let now = self.now();
         let waiting = &mut self.members[member].waiting;
         *waiting = waits.then(|| waiting.unwrap_or(now));
     }
 
     /// The members that failed with a version, and why.
-    pub(super) fn failed(&self, version: &str, index: Option<&Index>) -> BTreeMap<usize, String> {
+    pub(super) fn failed(&self, version: &str) -> BTreeMap<usize, String> {
         let late = |member: &usize| {
             self.members[*member].is_at(version)
                 && self.members[*member].is_reachable
@@ -87,17 +86,17 @@ impl Pass<'_> {
         };
         (0..self.members.len())
             .filter(late)
-            .filter_map(|member| match self.stage(member, version, index) {
+            .filter_map(|member| match self.stage(member, version) {
                 Stage::Available => None,
                 Stage::Coming(why) | Stage::Unavailable(why) => Some((member, why)),
             })
             .collect()
     }
 
-    pub(super) fn wait_for_all(&mut self, version: &str, index: Option<&Index>) {
+    pub(super) fn wait_for_all(&mut self, version: &str) {
         for member in 0..self.members.len() {
             if self.members[member].is_at(version) {
-                self.wait_for(member, version, index);
+                self.wait_for(member, version);
             }
         }
         let deadlines: Vec<Timestamp> = (0..self.members.len())
@@ -121,7 +120,7 @@ impl Pass<'_> {
     }
 
     /// Wave by wave.
-    pub(super) fn go_on(&mut self, target: &str, index: Option<&Index>, failed: &BTreeMap<usize, String>) {
+    pub(super) fn go_on(&mut self, target: &str, failed: &BTreeMap<usize, String>) {
         let waves = std::mem::take(&mut self.waves);
         self.state.waves = waves
             .iter()
@@ -142,11 +141,11 @@ impl Pass<'_> {
                 let note = format!("wave {name}: {} cluster(s)", members.len());
                 self.note(reasons::WAVE_STARTED, note);
             }
-            self.move_wave(members, target, index, failed);
+            self.move_wave(members, target, failed);
             if self.state.waves[place].completed.is_some() {
                 continue;
             }
-            if !self.is_completed(place, members, target, index, failed) {
+            if !self.is_completed(place, members, target, failed) {
                 is_through = false;
                 break;
             }
@@ -168,13 +167,7 @@ impl Pass<'_> {
     }
 
     /// Moves as many members of a wave as may be on their way at a time.
-    fn move_wave(
-        &mut self,
-        members: &[usize],
-        target: &str,
-        index: Option<&Index>,
-        failed: &BTreeMap<usize, String>,
-    ) {
+    fn move_wave(&mut self, members: &[usize], target: &str, failed: &BTreeMap<usize, String>) {
         let limit = self
             .spec
             .max_concurrent
@@ -183,7 +176,7 @@ impl Pass<'_> {
             self.members[**member].is_at(target)
                 && self.members[**member].is_reachable
                 && !failed.contains_key(*member)
-                && self.stage(**member, target, index) != Stage::Available
+                && self.stage(**member, target) != Stage::Available
         };
         let mut on_the_way = members.iter().filter(on_the_way).count();
         for member in members {
@@ -194,8 +187,8 @@ impl Pass<'_> {
             if on_the_way >= limit {
                 break;
             }
-            self.move_to(*member, target, index);
-            if self.stage(*member, target, index) != Stage::Available {
+            self.move_to(*member, target);
+            if self.stage(*member, target) != Stage::Available {
                 on_the_way += 1;
             }
         }
@@ -208,7 +201,6 @@ impl Pass<'_> {
         place: usize,
         members: &[usize],
         target: &str,
-        index: Option<&Index>,
         failed: &BTreeMap<usize, String>,
     ) -> bool {
         if members.is_empty() {
@@ -223,7 +215,7 @@ impl Pass<'_> {
             if !self.members[*member].is_reachable {
                 lost = true;
             } else if !failed.contains_key(member) {
-                settled &= self.stage(*member, target, index) == Stage::Available;
+                settled &= self.stage(*member, target) == Stage::Available;
             }
         }
         if lost && patience > self.now() {
@@ -248,18 +240,18 @@ impl Pass<'_> {
     }
 
     /// The numbers of the status.
-    pub(super) fn count(&mut self, target: &str, index: Option<&Index>) {
+    pub(super) fn count(&mut self, target: &str) {
         let stages: Vec<Option<Stage>> = (0..self.members.len())
             .map(|member| {
                 self.members[member]
                     .is_at(target)
-                    .then(|| self.stage(member, target, index))
+                    .then(|| self.stage(member, target))
             })
             .collect();
         let phase = self.state.phase;
         let is_judged = matches!(phase, Some(Progressing | Paused));
         let failed = if is_judged {
-            self.failed(target, index)
+            self.failed(target)
         } else {
             BTreeMap::new()
         };
