@@ -91,17 +91,22 @@ impl Pass<'_> {
         self.events.push(Action::normal(self.rollout, reason, note));
     }
 
-    /// There is no going back to a version whose Secrets somebody took away.
+    /// There is no going back to a version whose Secrets somebody took away, and a target that is not known is another
+    /// Subscription's.
     fn forget_what_is_lost(&mut self) {
-        for stable in [true, false] {
-            let place = |state: &mut State| {
-                if stable {
-                    std::mem::take(&mut state.stable)
-                } else {
-                    std::mem::take(&mut state.previous)
-                }
+        if let Some(target) = &self.state.target
+            && self.index_of(target).is_none()
+        {
+            self.state = std::mem::take(&mut self.state).forgotten();
+        }
+        for is_stable in [true, false] {
+            let state = &mut self.state;
+            let place = if is_stable {
+                &mut state.stable
+            } else {
+                &mut state.previous
             };
-            let Some(version) = place(&mut self.state) else {
+            let Some(version) = place.take() else {
                 continue;
             };
             if self.index_of(&version).is_none() {
@@ -110,7 +115,7 @@ impl Pass<'_> {
                     short(&version)
                 );
                 self.warn(reasons::ROLLOUT_BLOCKED, note);
-            } else if stable {
+            } else if is_stable {
                 self.state.stable = Some(version);
             } else {
                 self.state.previous = Some(version);
@@ -142,7 +147,8 @@ impl Pass<'_> {
         }
         // What was distributed before there was a Rollout is there: nothing has to move.
         let is_first = self.state.target.is_none();
-        let adopted = is_first && self.members.iter().all(|it| !it.descriptions.is_empty());
+        let is_there = |it: &Member| it.has.is_none() && !it.descriptions.is_empty();
+        let adopted = is_first && self.members.iter().all(is_there);
         let state = &mut self.state;
         state.target = Some(name.clone());
         state.begin(self.view.now);

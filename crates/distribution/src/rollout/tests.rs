@@ -578,6 +578,19 @@ fn what_was_distributed_before_is_taken_over_as_it_is() {
 }
 
 #[test]
+fn what_it_did_for_another_subscription_is_forgotten() {
+    let mut fleet = Fleet::new("abcd", &careful());
+    fleet.world.delete(&rollouts::ROLLOUTS, "default", "ro");
+    fleet.check("gone a=1 b=1 c=1 d=1");
+    fleet.set_rollout("ro", &careful());
+    let mut rollout = Value::clone(&fleet.rollout());
+    rollout["status"] =
+        json!({"phase": "Complete", "targetVersion": "x", "stableVersion": "x", "wave": "1/1"});
+    fleet.world.put(&rollouts::ROLLOUTS, rollout);
+    fleet.check("Complete 3/3 4/4 a=1 b=1 c=1 d=1");
+}
+
+#[test]
 fn without_its_rollout_all_get_what_is_new_and_nothing_is_kept() {
     let mut fleet = stable("abcd", &careful());
     fleet.set_image("2");
