@@ -15,8 +15,8 @@ use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, DeleteArgs, ExplainArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs,
-    RoleCommand, RolloutAction, RolloutArgs, SimArgs, UpArgs, WordsArgs,
+    Command, DeleteArgs, ExplainArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand,
+    PlanArgs, RoleCommand, RolloutAction, RolloutArgs, SimArgs, UpArgs, WordsArgs,
 };
 use crate::out::{OnLoss, Out};
 use crate::{recovery, roles};

@@ -112,7 +112,8 @@ impl Member {
                 return Stage::Coming(reason.unwrap_or("the cluster has not taken it in").to_owned());
             }
         }
-        status::first_unavailable(&self.descriptions, &index.feeds).map_or(Stage::Available, Stage::Unavailable)
+        status::first_unavailable(&self.descriptions, &index.feeds)
+            .map_or(Stage::Available, Stage::Unavailable)
     }
 
     /// What its Base is to say in place of what it says.

@@ -12,6 +12,7 @@ use crate::base;
 use crate::division::Division;
 use crate::feed::FeedIndex;
 use crate::overrides::Overrides;
+use crate::pack::Packing;
 use crate::version::Version;
 use crate::world::World;
 
@@ -224,6 +225,7 @@ impl Fleet {
                     division: Some(&Division::Whole),
                     ..Overrides::default()
                 },
+                packing: &Packing::default(),
             });
             self.world.apply(&plan);
         }

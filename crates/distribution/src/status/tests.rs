@@ -93,7 +93,11 @@ fn a_status_about_an_earlier_generation_does_not_count() {
             (json!(4), Some("has not begun with its newest state")),
         ] {
             stateful["generation"] = generation;
-            assert_eq!(report::row(&stateful, true).why.as_deref(), expected, "{stateful}");
+            assert_eq!(
+                report::row(&stateful, true).why.as_deref(),
+                expected,
+                "{stateful}"
+            );
         }
     }
 }

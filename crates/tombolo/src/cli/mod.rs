@@ -10,7 +10,8 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use fleet::{
     BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs,
-    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs, ScaleArgs, WordsArgs,
+    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs, ScaleArgs,
+    WordsArgs,
 };
 pub(crate) use local::{InstallArgs, RestoreArgs, SimArgs, SummaryArgs, SummaryFormat, UpArgs};
 pub(crate) use roles::{
