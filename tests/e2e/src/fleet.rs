@@ -293,14 +293,16 @@ impl Fleet {
                 command.args(["--controllers=*", "--anonymous-auth-supported=true"]);
                 command.arg(
                     "--feature-gates=SocketConnection=true,Deployer=true,FeedInUseProtection=true,\
-                     FeedInventory=true,ClusterInit=false",
+                     FeedInventory=true,ClusterInit=false,MultiClusterService=true",
                 );
             }
             Part::Agent(child) => {
                 self.say_agents(child, command);
                 command.args(["--predictor-port", &(self.port_of(part) + 1).to_string()]);
-                command
-                    .arg("--feature-gates=SocketConnection=true,AppPusher=true,Recovery=true,Predictor=true");
+                command.arg(
+                    "--feature-gates=SocketConnection=true,AppPusher=true,Recovery=true,Predictor=true,\
+                     MultiClusterService=true",
+                );
             }
         }
     }
