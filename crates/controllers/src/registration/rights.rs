@@ -37,6 +37,8 @@ pub fn namespace_rules(account: &str) -> Value {
         {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": all},
+        // Upstream's agents take an export back by its label.
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["deletecollection"]},
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account], "verbs": ["create"]},
     ])
 }
@@ -166,10 +168,10 @@ mod tests {
             (
                 "discovery.k8s.io",
                 "endpointslices",
-                "list watch get create update patch delete",
+                "list watch get create update patch delete deletecollection",
             ),
         ];
-        let rules = namespace_rules();
+        let rules = namespace_rules("account");
         let has = |list: &Value, word: &str| list.as_array().unwrap().contains(&json!(word));
         for (group, resource, verbs) in asked {
             for verb in verbs.split(' ') {
