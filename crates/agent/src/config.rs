@@ -34,6 +34,8 @@ pub struct Config {
     pub cluster_labels: BTreeMap<String, String>,
     /// The agent's namespace in the child. Default `clusternet-system`.
     pub namespace: String,
+    /// The Lease in it under which the agent works, whose UID is the cluster's id. Default `clusternet-agent`.
+    pub lease_name: String,
     /// Who this replica is: `HOST_UUID`. Required, unique.
     pub identity: String,
     /// Version of the agent, reported.
@@ -197,8 +199,9 @@ impl Config {
             sync_mode: SyncMode::Pull,
             cluster_labels: BTreeMap::new(),
             namespace: api::names::SYSTEM_NAMESPACE.to_owned(),
+            lease_name: api::names::AGENT.to_owned(),
             identity: identity.into(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: format!("{}{}", api::names::OWN_AGENT, env!("CARGO_PKG_VERSION")),
             token_lifetime: Some(Duration::from_hours(30 * 24)),
             report_interval: Duration::from_mins(3),
             collect_interval: Duration::from_secs(20),

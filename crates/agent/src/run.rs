@@ -56,7 +56,11 @@ pub async fn run(
         ..child
     };
     ensure_namespace(&child.client, &config.namespace).await;
-    let mut election = ElectorConfig::new(config.namespace.clone(), names::AGENT, config.identity.clone());
+    let mut election = ElectorConfig::new(
+        config.namespace.clone(),
+        config.lease_name.clone(),
+        config.identity.clone(),
+    );
     election.lease_duration = config.lease_duration;
     election.renew_deadline = config.renew_deadline;
     election.retry_period = config.retry_period;

@@ -24,6 +24,8 @@ pub const HUB_PROXY: &str = "clusternet-hub-proxy";
 pub const ADVERTISE_URL_KEY: &str = "apiserver-advertise-url";
 /// Name of the agent, of its Lease, and source of its events.
 pub const AGENT: &str = "clusternet-agent";
+/// What `status.agentVersion` begins with where the agent is ours.
+pub const OWN_AGENT: &str = "tombolo/";
 /// Name of the scheduler, of its Lease, and source of its events.
 pub const SCHEDULER: &str = "clusternet-scheduler";
 /// Name of the controllers, of their Lease, and source of their events.

@@ -137,6 +137,7 @@ impl Config {
     pub fn with_gates(mut self, text: &str) -> Result<Self, ConfigError> {
         let own = [
             "ClusterInit",
+            "Deployer",
             "FeedInUseProtection",
             "FeedInventory",
             "MultiClusterService",
@@ -144,6 +145,9 @@ impl Config {
         let gates = gates::parse(text, &own)?;
         if let Some(on) = gates.get("ClusterInit") {
             self.cluster_init = *on;
+        }
+        if gates.get("Deployer") == Some(&false) {
+            self.controllers.remove(&Controller::Deployer);
         }
         if let Some(on) = gates.get("FeedInUseProtection") {
             self.in_use = if *on { InUse::Protect } else { InUse::Drop };
@@ -193,6 +197,14 @@ mod tests {
             assert_eq!(read(text), expected, "{text:?}");
         }
         assert!(Config::default().with_gates("ClusterInit").is_err());
+        for (text, runs) in [("", true), ("Deployer=true", true), ("Deployer=false", false)] {
+            let config = Config::default().with_gates(text).unwrap();
+            assert_eq!(
+                config.controllers.contains(&Controller::Deployer),
+                runs,
+                "{text:?}"
+            );
+        }
     }
 
     #[test]

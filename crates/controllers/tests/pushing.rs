@@ -503,3 +503,49 @@ async fn what_the_parent_applies_is_sealed_to_its_own_key() {
         .await;
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_parent_prunes_for_an_agent_that_does_not() {
+    for (agent, prunes) in [("v0.18.0", true), ("tombolo/0.1.0", false)] {
+        let world = World::start("Pull", json!(true)).await;
+        let report = json!({"agentVersion": agent});
+        let managed = &clusters::MANAGED_CLUSTERS;
+        world
+            .parent
+            .change_status(managed, Some(HOME), "edge-7", &report)
+            .await;
+        world.publish("one").await;
+        // What the agent has applied, and what another Description has.
+        world.child.create(&kubernetes::NAMESPACES, None, &shop()).await;
+        for (name, owner) in [("c", "app"), ("d", "app"), ("e", "other")] {
+            let mut map = config_map(name, "1");
+            meta::set_annotation(
+                &mut map,
+                annotations::OWNED_BY_DESCRIPTION,
+                &format!("{HOME}.{owner}"),
+            );
+            world
+                .child
+                .create(&kubernetes::CONFIG_MAPS, Some("shop"), &map)
+                .await;
+        }
+        let all = ["c", "d", "e"].map(|name| config_map(name, "1"));
+        world.describe(&all).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world.describe(&[config_map("c", "2")]).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let maps = &kubernetes::CONFIG_MAPS;
+        if prunes {
+            world.child.await_gone(maps, Some("shop"), "d").await;
+            let events = world.parent.events().await;
+            let told = |event: &String| event.contains("SuccessfullyPruningFeed");
+            assert!(events.iter().any(told), "{events:#?}");
+        } else {
+            world.value("d", "1").await;
+        }
+        // To apply is the agent's turn, and another's object is not removed.
+        world.value("c", "1").await;
+        world.value("e", "1").await;
+        world.stop().await;
+    }
+}

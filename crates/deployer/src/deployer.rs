@@ -47,6 +47,8 @@ pub enum Duty {
     Observe,
     /// Nobody applies: report what is seen, and let Descriptions go that are deleted.
     Release,
+    /// Another applies, reports and removes, but not what a Description asks for no longer: remove that.
+    Prune,
 }
 
 /// What a deployer is made of.
@@ -133,6 +135,9 @@ impl Deployer {
             loop {
                 let change = changes.next().await;
                 self.orphans.see(&change);
+                if self.duty() == Some(Duty::Prune) {
+                    self.orphans.see_dropped(&change);
+                }
                 if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
                     self.queue.add(change.key);
                 }
@@ -189,7 +194,8 @@ impl Deployer {
                 (Duty::Deploy, false) => self.deploy(&key, &description).await,
                 (Duty::Deploy | Duty::Release, true) => self.remove(&key, &description).await,
                 (Duty::Observe | Duty::Release, false) => self.observe(&key, &description).await,
-                (Duty::Observe, true) => Ok(Outcome::Done),
+                (Duty::Prune, false) => self.prune_for_another(&key, &description).await,
+                (Duty::Observe | Duty::Prune, true) => Ok(Outcome::Done),
             },
         };
         result.unwrap_or_else(|error| {
@@ -288,6 +294,41 @@ impl Deployer {
             }
         }
         (wanted, missing)
+    }
+
+    /// Removes what is wanted no longer, for whoever applies and does not.
+    async fn prune_for_another(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+    ) -> Result<Outcome, kubeio::Error> {
+        let asked_for = plan::ids(&plan::asked(description).0);
+        let Left { ids, held: _ } = self.left(key, description).await?;
+        let leftovers = plan::leftovers(description, ids.iter().cloned(), &asked_for);
+        let mut problems = Vec::new();
+        let left = self.remove_all(key, description, &leftovers, &mut problems).await;
+        for Observed { id, sight } in &left {
+            if matches!(sight, Sight::Ours(live) if !meta::is_deleting(live)) {
+                let note = format!("{id} is wanted no longer and removed for the cluster's agent");
+                self.recorder.record(
+                    description,
+                    EventType::Normal,
+                    reasons::SUCCESSFULLY_PRUNING_FEED,
+                    &note,
+                );
+            }
+        }
+        for problem in &problems {
+            self.warn(description, reasons::UNSUCCESSFULLY_PRUNING_FEED, problem);
+        }
+        if !problems.is_empty() {
+            return Ok(Outcome::Retry);
+        }
+        if !left.is_empty() {
+            return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        self.orphans.forget(key, &ids);
+        Ok(Outcome::Done)
     }
 
     /// Before an object is applied for the first time its name is in the status: whatever happens, it is found again.
@@ -467,7 +508,7 @@ impl Deployer {
         description: &Value,
         duty: Duty,
     ) -> Result<Outcome, kubeio::Error> {
-        if duty == Duty::Observe {
+        if matches!(duty, Duty::Observe | Duty::Prune) {
             return Ok(Outcome::Done);
         }
         let own = ListOptions::labels(format!("{}={}", labels::CONFIG_UID, meta::uid(description)));

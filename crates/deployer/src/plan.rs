@@ -330,6 +330,17 @@ pub fn hold(clusters: &[Value]) -> Option<&str> {
         .find_map(|cluster| meta::annotation(cluster, annotations::HOLD_ORPHANS))
 }
 
+/// What an earlier state of a Description asked for and a later one does not.
+pub fn dropped(old: &Value, new: &Value) -> Vec<ObjectId> {
+    if old["spec"]["raw"] == new["spec"]["raw"] {
+        return Vec::new();
+    }
+    let (old, new) = (ids(&asked(old).0), ids(&asked(new).0));
+    old.into_iter()
+        .filter(|id| !new.iter().any(|other| other.is_same_object(id)))
+        .collect()
+}
+
 /// Everything that a Description may have brought: what it asks for, what its status names, what says that it is owned.
 pub fn brought(description: &Value, owned: impl IntoIterator<Item = ObjectId>) -> Vec<ObjectId> {
     let mut all = ids(&asked(description).0);

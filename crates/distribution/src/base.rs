@@ -321,6 +321,8 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, 
         for (feed, chart) in charts {
             names.push(json!({"namespace": feed.namespace, "name": feed.name}));
             let (values, chart) = overrides::chart(view.overrides, feed, chart)?;
+            // A definition's bytes are at least one (format `byte`): no values are a blank, as upstream writes them.
+            let values = if values.is_empty() { " " } else { values.as_str() };
             raw.push(json!(BASE64.encode(values)));
             chart_raw.push(encode(&chart));
         }

@@ -216,7 +216,11 @@ fn waits_for_charts_to_be_found() {
         helm["spec"]["charts"],
         json!([{"namespace": "foo", "name": "mysql"}])
     );
-    assert_eq!(helm["spec"]["raw"], json!([""]));
+    assert_eq!(
+        helm["spec"]["raw"],
+        json!(["IA=="]),
+        "a blank: Kubernetes takes no empty bytes"
+    );
     assert!(!pass(&world).writes());
 }
 

@@ -132,7 +132,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Role(command) => {
             let shutdown = on_signal()?;
             match command {
-                RoleCommand::Hub(args) => Ok(roles::hub(args, shutdown).await?),
+                RoleCommand::Hub(args) => roles::hub(args, shutdown).await,
                 RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
                 RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
                 RoleCommand::Agent(args) => roles::agent(*args, shutdown).await,

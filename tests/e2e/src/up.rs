@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Bench, Kubectl, Process, tombolo, wait_for};
+use crate::{Bench, Kubectl, Process, Suite, tombolo, wait_for};
 
 /// The embedded control plane with its members, in a folder of its own.
 #[derive(Debug)]
@@ -156,6 +156,19 @@ impl Up {
     pub fn ours(&self, line: &[&str]) -> String {
         self.try_ours(line)
             .unwrap_or_else(|complaint| panic!("{complaint}"))
+    }
+
+    /// What an application has to find here, in two members.
+    ///
+    /// # Panics
+    /// When there is no way to them.
+    pub fn suite(&self) -> Suite<'_> {
+        Suite {
+            admin: self.kubectl(),
+            ours: Box::new(|line| self.try_ours(line)),
+            clusters: ["member-1", "member-2"].map(|name| (name.to_owned(), self.member(name))),
+            folder: self.folder.path().to_owned(),
+        }
     }
 
     /// A kubectl that reaches a member through the hub.

@@ -399,7 +399,7 @@ async fn a_chart_is_declined_and_its_release_let_go() {
     let description = json!({
         "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
         "metadata": {"name": "app-helm", "namespace": NAMESPACE, "finalizers": [finalizers::APP]},
-        "spec": {"deployer": "Helm", "charts": [{"namespace": "foo", "name": "sql"}], "raw": [""], "chartRaw": [""]},
+        "spec": {"deployer": "Helm", "charts": [{"namespace": "foo", "name": "sql"}], "raw": ["IA=="], "chartRaw": ["e30="]},
     });
     let description = world
         .parent

@@ -29,12 +29,16 @@ pub fn namespace_rules(account: &str) -> Value {
     json!([
         {"apiGroups": ["apps.clusternet.io"], "resources": ["descriptions", "helmreleases"], "verbs": change},
         {"apiGroups": ["apps.clusternet.io"], "resources": ["descriptions/status", "helmreleases/status"], "verbs": status},
+        // Upstream's agents do nothing before they have seen them all, though there are none.
+        {"apiGroups": ["apps.clusternet.io"], "resources": ["helmcharts"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters"],
          "verbs": ["delete", "get", "list", "patch", "update", "watch"]},
         {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters/status"], "verbs": status},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": all},
+        // Upstream's agents take an export back by its label.
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["deletecollection"]},
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account], "verbs": ["create"]},
     ])
 }
@@ -136,6 +140,48 @@ mod tests {
             let named = rule["resourceNames"].is_array();
             assert!(named || rule["verbs"] == json!(["create"]), "{rule}");
             assert_ne!(rule["resources"], json!(["secrets"]));
+        }
+    }
+
+    #[test]
+    fn grants_what_agents_do_in_their_namespace() {
+        // By hand from what upstream's agent asks for (seen against a real API server), and ours.
+        let asked = [
+            (
+                "apps.clusternet.io",
+                "descriptions",
+                "list watch get update patch",
+            ),
+            ("apps.clusternet.io", "descriptions/status", "update patch"),
+            ("apps.clusternet.io", "helmreleases", "list watch get update"),
+            ("apps.clusternet.io", "helmreleases/status", "update patch"),
+            ("apps.clusternet.io", "helmcharts", "list watch"),
+            (
+                "clusters.clusternet.io",
+                "managedclusters",
+                "list watch get patch",
+            ),
+            ("clusters.clusternet.io", "managedclusters/status", "update patch"),
+            ("", "secrets", "get create update"),
+            ("", "events", "create patch"),
+            ("events.k8s.io", "events", "create patch"),
+            (
+                "discovery.k8s.io",
+                "endpointslices",
+                "list watch get create update patch delete deletecollection",
+            ),
+        ];
+        let rules = namespace_rules("account");
+        let has = |list: &Value, word: &str| list.as_array().unwrap().contains(&json!(word));
+        for (group, resource, verbs) in asked {
+            for verb in verbs.split(' ') {
+                let granted = rules.as_array().unwrap().iter().any(|rule| {
+                    has(&rule["apiGroups"], group)
+                        && has(&rule["resources"], resource)
+                        && has(&rule["verbs"], verb)
+                });
+                assert!(granted, "{verb} {resource}.{group}");
+            }
         }
     }
 

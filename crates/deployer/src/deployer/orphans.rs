@@ -73,6 +73,22 @@ impl Orphans {
         }
     }
 
+    /// Takes note of what a Description asks for no longer.
+    pub(super) fn see_dropped(&self, change: &Change) {
+        let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else {
+            return;
+        };
+        let dropped = plan::dropped(old, new);
+        if meta::uid(old) == meta::uid(new) && old["spec"]["deployer"] == "Generic" && !dropped.is_empty() {
+            let mut known = self.lock();
+            known
+                .objects
+                .entry(change.key.clone())
+                .or_default()
+                .extend(dropped);
+        }
+    }
+
     /// Nothing is left of a Description, which brought these: when it goes now, nothing of it needs to be looked for.
     pub(super) fn release(&self, key: &ObjectKey, description: &Value, ids: &[ObjectId]) {
         self.forget(key, ids);
@@ -170,7 +186,7 @@ impl Deployer {
         if ids.is_empty() || key.namespace != self.parts.namespace {
             return Ok(self.pruned(key, &ids));
         }
-        if duty == Duty::Observe {
+        if matches!(duty, Duty::Observe | Duty::Prune) {
             return Ok(self.pruned(key, &ids));
         }
         if self.parent_has(key).await? {

@@ -333,3 +333,26 @@ fn what_stands_for_an_object_is_that_object_to_everything_but_applying() {
     description["status"]["manifestStatuses"] = asked.iter().map(|asked| asked.id.to_feed()).collect();
     assert_eq!(leftovers(&description, [], &ids(&asked)), []);
 }
+
+#[test]
+fn what_is_asked_for_no_longer_is_known_by_what_was() {
+    let map = |version: &str, name: &str, value: &str| {
+        json!({"apiVersion": version, "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"},
+            "data": {"key": value}})
+    };
+    let old = description(&[deployment(1), map("v1", "a", "1"), map("v1", "b", "1")]);
+    for (new, expected) in [
+        (old.clone(), vec![]),
+        (
+            description(&[map("v1", "b", "2"), deployment(2)]),
+            vec!["ConfigMap shop/a"],
+        ),
+        (
+            description(&[]),
+            vec!["Deployment shop/web", "ConfigMap shop/a", "ConfigMap shop/b"],
+        ),
+    ] {
+        let dropped: Vec<String> = dropped(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(dropped, expected);
+    }
+}

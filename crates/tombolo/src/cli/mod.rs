@@ -1,5 +1,6 @@
 //! The command line: what can be typed. No logic; `main` maps it to what the crates below take.
 
+mod daemon;
 mod fleet;
 mod local;
 #[cfg(test)]
@@ -7,7 +8,9 @@ mod page;
 mod roles;
 
 use clap::{Parser, Subcommand};
+use runtime::LogFormat;
 
+pub(crate) use daemon::{Passed, read};
 pub(crate) use fleet::{
     BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs,
     JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs, ScaleArgs,
@@ -15,7 +18,8 @@ pub(crate) use fleet::{
 };
 pub(crate) use local::{InstallArgs, RestoreArgs, SimArgs, SummaryArgs, SummaryFormat, UpArgs};
 pub(crate) use roles::{
-    AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs, StatusArgs,
+    AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, LeaseArgs, LogArgs, LoggingFormat, RoleArgs,
+    SchedulerArgs, StatusArgs,
 };
 
 /// Joins Kubernetes clusters to one control plane, and distributes to them.
@@ -27,18 +31,34 @@ pub(crate) use roles::{
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines go to standard error, such as `info` or `warn,tunnel=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "TOMBOLO_LOG",
-        default_value = "warn",
-        value_name = "FILTER"
-    )]
-    pub(crate) log: String,
+    /// Which log lines go to standard error, such as `info` or `warn,tunnel=debug` [default: warn].
+    #[arg(long, global = true, env = "TOMBOLO_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
     /// Log lines as JSON.
     #[arg(long, global = true, env = "TOMBOLO_LOG_JSON")]
     pub(crate) log_json: bool,
+}
+
+impl Cli {
+    /// Which log lines are written, and in which form.
+    pub(crate) fn logging(&self) -> (&str, LogFormat) {
+        let role = match &self.command {
+            Command::Role(RoleCommand::Hub(args)) => Some(&args.log),
+            Command::Role(RoleCommand::Scheduler(args)) => Some(&args.role.log),
+            Command::Role(RoleCommand::Controllers(args)) => Some(&args.role.log),
+            Command::Role(RoleCommand::Agent(args)) => Some(&args.log),
+            Command::Up(_) | Command::Sim(_) | Command::Person(_) => None,
+        };
+        let by_level = match role.and_then(|role: &LogArgs| role.v) {
+            None => "warn",
+            Some(0..=3) => "info",
+            Some(4..=5) => "debug",
+            Some(6..) => "trace",
+        };
+        let json = self.log_json || role.is_some_and(|role| role.logging_format == LoggingFormat::Json);
+        let format = if json { LogFormat::Json } else { LogFormat::Text };
+        (self.log.as_deref().unwrap_or(by_level), format)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -113,15 +133,20 @@ pub(crate) enum PersonCommand {
     Crds,
 }
 
-/// One role, against a cluster.
+/// One role, against a cluster. The command line of upstream's daemon of that role is taken too; of its flags that do
+/// nothing here the log says why.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoleCommand {
     /// Runs the hub on a parent cluster: shadow API, cluster proxy, tunnels.
+    #[command(version)]
     Hub(HubRoleArgs),
     /// Runs the scheduler on a parent cluster.
+    #[command(version)]
     Scheduler(SchedulerArgs),
     /// Runs the controllers on a parent cluster.
+    #[command(version)]
     Controllers(ControllersArgs),
     /// Runs the agent in a child cluster.
+    #[command(version)]
     Agent(Box<AgentArgs>),
 }
