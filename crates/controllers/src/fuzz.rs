@@ -46,6 +46,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         lifecycle::plan::plan(&lifecycle::plan::View {
             cluster: &cluster,
             now: Timestamp::UNIX_EPOCH,
+            report_age: std::time::Duration::ZERO,
             init,
         })
     };

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use api::install::{ChildOptions, Kinds};
 use assembly::UpConfig;
@@ -369,17 +370,42 @@ fn sim(args: &SimArgs) -> Result<(), Failure> {
     out.end(outcome)
 }
 
+/// The most clusters of a simulation.
+const MOST_SIMULATED: usize = 5_000;
+/// Up to so many a run is over before anybody wonders.
+const SMALL_FLEET: usize = 30;
+
 fn simulate(args: &SimArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |failure: Box<SimFailure>| Failure {
         error: Some(failure.into()),
         code: 1,
     };
+    if args.clusters == 0 || args.clusters > MOST_SIMULATED {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--clusters {}: give a number from 1 to {MOST_SIMULATED}",
+            args.clusters
+        )));
+    }
+    let large = args.clusters > SMALL_FLEET;
     let config = |seed| SimConfig {
+        faults: args
+            .faults
+            .unwrap_or_else(|| SimConfig::faults_among(args.clusters)),
+        clusters: args.clusters,
+        lasts: args
+            .lasts
+            .map(|lasts| Duration::try_from(lasts).unwrap_or_default()),
         seed,
-        faults: args.faults,
     };
     let Some(span) = args.fresh_seeds_for else {
-        let outcome = assembly::sim::run(&config(args.seed.unwrap_or(1)));
+        let config = config(args.seed.unwrap_or(1));
+        let outcome = if large || args.lasts.is_some() {
+            // Nobody minds if these are not read.
+            let tell = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
+            assembly::sim::run_told(&config, tell)
+        } else {
+            assembly::sim::run(&config)
+        };
         if args.trace {
             let trace = outcome
                 .as_ref()

@@ -1,5 +1,6 @@
 //! The life of a ManagedCluster: heartbeats become a condition and a taint; a deleted one leaves the fleet.
 
+mod heard;
 pub mod init;
 pub mod leave;
 pub mod plan;
@@ -13,7 +14,9 @@ use kubeio::{Error, ListOptions, ObjectKey, Outcome, Queue, QueueOptions};
 use machinery::{ApiResource, meta};
 use runtime::CancellationToken;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::lifecycle::heard::Heard;
 use crate::lifecycle::init::Init;
 use crate::shared::Shared;
 
@@ -24,6 +27,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         max: Duration::from_secs(30),
     };
     let queue = Queue::new(options);
+    let heard = Heard::default();
     let route = async {
         let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
         let mut bases = shared.cache(&apps::BASES).subscribe();
@@ -34,6 +38,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
                 change = members.next() => {
                     if change.new.is_some() {
                         queue.add(change.key);
+                    } else {
+                        heard.forget(&change.key);
                     }
                     continue;
                 }
@@ -54,15 +60,16 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
     tokio::select! {
         biased;
         () = route => {}
-        () = queue.serve(workers, stop, |key| work(shared, key)) => {}
+        () = queue.serve(workers, stop, |key| work(shared, &heard, key)) => {}
     }
 }
 
-async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
+async fn work(shared: &Shared, heard: &Heard, key: ObjectKey) -> Outcome {
     let Some(cluster) = shared.cache(&clusters::MANAGED_CLUSTERS).get_key(&key) else {
         return Outcome::Done;
     };
-    match look(shared, &key, &cluster).await {
+    let report_age = heard.age(&key, plan::report(&cluster), Instant::now());
+    match look(shared, &key, (&cluster, report_age)).await {
         Ok(Next::Again(delay)) => Outcome::After(delay),
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Blocked(why)) => {
@@ -73,7 +80,11 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
     }
 }
 
-async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next, Error> {
+async fn look(
+    shared: &Shared,
+    key: &ObjectKey,
+    (cluster, report_age): (&Value, Duration),
+) -> Result<Next, Error> {
     let of_namespace = |resource| shared.cache(resource).list_namespace(&key.namespace);
     let (bases, descriptions);
     let init = if shared.cluster_init {
@@ -88,6 +99,7 @@ async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next,
     let health = plan::plan(&plan::View {
         cluster,
         now: shared.env.now(),
+        report_age,
         init,
     });
     let next = health.next.clone();

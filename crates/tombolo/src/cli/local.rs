@@ -102,13 +102,20 @@ pub(crate) struct SimArgs {
     /// random first one].
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Runs seed after seed for that long, such as `60s`, until one fails.
+    /// Runs seed after seed for that long, such as `60s`, until one fails; this time is the real one.
     #[arg(long, value_name = "DURATION")]
     pub(crate) fresh_seeds_for: Option<SignedDuration>,
-    /// How many faults a run has at most at its beginning; later, half as many.
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    pub(crate) faults: usize,
-    /// Prints the trace itself.
+    /// How many faults a run has at most at its beginning; in each later part, half as many [default: 6, or one for
+    /// each 20 clusters if that is more].
+    #[arg(long, value_name = "N")]
+    pub(crate) faults: Option<usize>,
+    /// How many clusters are simulated beside the parent, at most 5,000; each takes some 5 to 10 MB of memory.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) clusters: usize,
+    /// For how long, in virtual time, things go on happening, such as `1h`; without it, a few things happen once.
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) lasts: Option<SignedDuration>,
+    /// Prints the trace itself: every write and every fault, of a long run the last million.
     #[arg(long)]
     pub(crate) trace: bool,
 }

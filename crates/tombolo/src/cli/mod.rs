@@ -66,6 +66,23 @@ pub(crate) enum Command {
     /// Runs a whole fleet's control plane in this process.
     Up(UpArgs),
     /// Runs one deterministic simulation of a fleet, with faults.
+    ///
+    /// Members, agents, tunnels, hub, scheduler and controllers run in this one process, on virtual time: the very code
+    /// that runs in earnest, on simulated disks, clocks and networks. An application is sent out, changed, moved between
+    /// clusters and taken back; clusters leave the fleet and join it. Meanwhile things go wrong as the seed says:
+    /// partitions, silence, lost answers, writes and events that arrive twice or late, clocks that are set, full disks,
+    /// crashes between any two writes.
+    ///
+    /// At each write it is checked that nothing is made outside a Subscription, nothing is deleted that is wanted or not
+    /// ours, replicas that move stay above their floor, and revisions and generations only grow. Whenever nothing has
+    /// gone wrong for a while, everything must have come right: each object where it should be and nowhere else, each
+    /// deletion at its end, each status true, and no write without need.
+    ///
+    /// Exit code 0 says that all of it held. Otherwise the seed, what was violated, what had gone wrong and the
+    /// command that repeats the run are printed.
+    ///
+    /// Examples: `tombolo sim --seed 7`; `tombolo sim --fresh-seeds-for 60s`; `tombolo sim --seed 7 --clusters 1000
+    /// --for 1h`.
     Sim(SimArgs),
     #[command(flatten)]
     Person(PersonCommand),
