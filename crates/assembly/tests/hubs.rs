@@ -1,5 +1,5 @@
-//! Hubs and a cluster with simulated pods, over TLS: it moves from one to another, and follows one whose certificate
-//! authority is followed by another.
+//! Hubs and clusters with simulated pods, over TLS: one moves from one hub to another, follows one whose certificate
+//! authority is followed by another, and comes back to one that is restored.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
@@ -12,7 +12,7 @@ use api::apps::{DESCRIPTIONS, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
 use api::kubernetes::{DEPLOYMENTS, PODS, SECRETS};
 use api::names::{BOOTSTRAP_GROUP, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
-use assembly::{HttpsParent, MemberConfig, Plane, UpConfig, start_member, up};
+use assembly::{Earlier, HttpsParent, MemberConfig, Origin, Plane, UpConfig, start_member, up};
 use clock::Env;
 use kubeio::{Choice, Client, Kubeconfig, ListOptions, Patch};
 use machinery::{ApiResource, meta};
@@ -146,6 +146,12 @@ impl Hub {
         .await;
     }
 
+    /// The phases of what its clusters are sent.
+    async fn phases(&self) -> Vec<String> {
+        let phase = |it: &Value| it["status"]["phase"].as_str().unwrap_or_default().to_owned();
+        self.descriptions().await.iter().map(phase).collect()
+    }
+
     async fn descriptions(&self) -> Vec<Value> {
         let everything = ListOptions::default();
         self.client
@@ -170,8 +176,12 @@ struct Member {
 
 impl Member {
     async fn start(folder: &Path, parent: &HttpsParent, token: String) -> Self {
+        Self::named("edge-7", folder, parent, token).await
+    }
+
+    async fn named(name: &str, folder: &Path, parent: &HttpsParent, token: String) -> Self {
         let config = MemberConfig {
-            name: "edge-7".to_owned(),
+            name: name.to_owned(),
             nodes: 2,
             labels: BTreeMap::from([("demo".to_owned(), "nginx".to_owned())]),
             token,
@@ -208,6 +218,30 @@ impl Member {
         pods.iter()
             .map(|pod| (meta::name(pod).to_owned(), meta::uid(pod).to_owned()))
             .collect()
+    }
+
+    /// The names and UIDs of all pods and Deployments, once there are enough of them.
+    async fn everything(&self) -> BTreeMap<String, String> {
+        self.pods(2).await;
+        let (client, everything) = (self.plane.administrator(), ListOptions::default());
+        let mut all = BTreeMap::new();
+        wait_for("all pods are there", async || {
+            all.clear();
+            for resource in [PODS, DEPLOYMENTS] {
+                let listed = client.list_all(&resource, Some("web"), &everything).await;
+                let objects = listed.unwrap().items;
+                let named = |it: &Value| {
+                    (
+                        format!("{}/{}", resource.kind, meta::name(it)),
+                        meta::uid(it).to_owned(),
+                    )
+                };
+                all.extend(objects.iter().map(named));
+            }
+            all.len() == 5
+        })
+        .await;
+        all
     }
 
     /// Lets the agent end, and does something before its cluster does.
@@ -300,5 +334,103 @@ async fn a_cluster_follows_a_hub_to_another_authority() {
     }
     assert_ne!(hub.parent.authority_pem, first.authority_pem);
     member.stop(async |_| {}).await;
+    hub.stop().await;
+}
+
+/// Another application, in the namespace of the sample.
+fn late() -> [Value; 2] {
+    let template = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "late", "namespace": "web"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "late"}},
+            "template": {
+                "metadata": {"labels": {"app": "late"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+            },
+        },
+    });
+    let mut subscription = codec::yaml::parse(SUBSCRIPTION).unwrap().remove(0);
+    subscription["metadata"]["name"] = json!("late");
+    subscription["spec"]["feeds"] =
+        json!([{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "web", "name": "late"}]);
+    [template, subscription]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_never_stopped_come_back_to_a_restored_hub_by_themselves() {
+    let [data, restored, one, two] = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let backup = one.path().join("hub.backup");
+    let hub = Hub::start(data.path(), ANYWHERE, false).await;
+    let (parent, token) = (hub.parent.clone(), hub.token().await);
+    let listen = parent.url.strip_prefix("https://").unwrap().to_owned();
+    hub.distribute().await;
+    let known = Member::named("edge-1", &one.path().join("data"), &parent, token.clone()).await;
+    known.pods(2).await;
+    let running = Origin::Running(hub.client.clone());
+    assembly::backup(running, &backup, Earlier::Keep, &mut |_| {})
+        .await
+        .unwrap();
+    // Of this the backup knows nothing.
+    let [template, subscription] = late();
+    hub.client
+        .create(&SHADOW[2], Some("web"), &template)
+        .await
+        .unwrap();
+    hub.client
+        .create(&SUBSCRIPTIONS, Some("default"), &subscription)
+        .await
+        .unwrap();
+    let unknown = Member::named("edge-2", two.path(), &parent, token).await;
+    let all_applied = async |hub: &Hub, count: usize| {
+        wait_for("everything is applied", async || {
+            let phases = hub.phases().await;
+            phases.len() == count && phases.iter().all(|phase| phase == "Success")
+        })
+        .await;
+    };
+    all_applied(&hub, 4).await;
+    let members = [&known, &unknown];
+    let before = [known.everything().await, unknown.everything().await];
+    hub.stop().await;
+
+    // Into a folder that is there, and empty.
+    let env = Env::system();
+    let made = assembly::restore(&backup, restored.path(), &env).await.unwrap();
+    assert_eq!(made.clusters, 1);
+    let hub = Hub::start(restored.path(), &listen, false).await;
+    wait_for("both clusters are ready", async || {
+        let everything = ListOptions::default();
+        let clusters = hub.client.list_all(&MANAGED_CLUSTERS, None, &everything).await;
+        let clusters = clusters.unwrap().items;
+        clusters.len() == 2 && clusters.iter().all(assembly::fleet::is_ready)
+    })
+    .await;
+    all_applied(&hub, 2).await;
+    let events = ApiResource::namespaced("", "v1", "events", "Event");
+    wait_for("it is told what stays", async || {
+        let listed = hub.client.list_all(&events, None, &ListOptions::default()).await;
+        listed.unwrap().items.iter().any(|event| {
+            event["reason"] == "OrphansHeld" && event["message"].to_string().contains("Deployment web/late")
+        })
+    })
+    .await;
+    for (member, before) in members.into_iter().zip(&before) {
+        assert_eq!(member.everything().await, *before, "nothing was touched");
+    }
+    // What is said again is what is there.
+    hub.client
+        .create(&SHADOW[2], Some("web"), &template)
+        .await
+        .unwrap();
+    hub.client
+        .create(&SUBSCRIPTIONS, Some("default"), &subscription)
+        .await
+        .unwrap();
+    all_applied(&hub, 4).await;
+    for (member, before) in members.into_iter().zip(&before) {
+        assert_eq!(member.everything().await, *before);
+    }
+    known.stop(async |_| {}).await;
+    unknown.stop(async |_| {}).await;
     hub.stop().await;
 }
