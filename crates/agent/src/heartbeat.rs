@@ -79,7 +79,7 @@ impl Heartbeat {
                 features = now;
             }
             if due {
-                sealing_key::refresh(&self.child, &self.config.namespace, &self.ring).await;
+                sealing_key::refresh(&self.child, &self.config.namespace, &self.ring, &self.env).await;
             }
             let look = self.look().await;
             let changed = last

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use api::{kubernetes, labels, names, secret};
+use clock::Env;
 use kubeio::Client;
 use runtime::Chain;
 use sealing::{KeyPair, KeyRing};
@@ -13,15 +14,15 @@ const PUBLIC: &str = "publicKey";
 const PRIVATE: &str = "privateKey";
 
 /// The keys of a cluster, with the one that is kept.
-pub(crate) async fn ring(child: &Client, namespace: &str) -> Arc<KeyRing> {
+pub(crate) async fn ring(child: &Client, namespace: &str, env: &Env) -> Arc<KeyRing> {
     let ring = Arc::new(KeyRing::default());
-    refresh(child, namespace, &ring).await;
+    refresh(child, namespace, &ring, env).await;
     ring
 }
 
 /// Takes up the key that is kept, or makes one. What cannot be had now changes nothing: the next report tries again.
-pub(crate) async fn refresh(child: &Client, namespace: &str, ring: &KeyRing) {
-    match obtain(child, namespace).await {
+pub(crate) async fn refresh(child: &Client, namespace: &str, ring: &KeyRing, env: &Env) {
+    match obtain(child, namespace, env).await {
         Ok(pair) => ring.put(pair),
         Err(why) => tracing::warn!(
             namespace,
@@ -32,14 +33,14 @@ pub(crate) async fn refresh(child: &Client, namespace: &str, ring: &KeyRing) {
     }
 }
 
-async fn obtain(child: &Client, namespace: &str) -> Result<KeyPair, String> {
+async fn obtain(child: &Client, namespace: &str, env: &Env) -> Result<KeyPair, String> {
     let (secrets, name) = (&kubernetes::SECRETS, names::AGENT_KEY_SECRET);
     let told = |error: kubeio::Error| Chain(&error).to_string();
     let there = child.get_opt(secrets, Some(namespace), name).await;
     if let Some(there) = there.map_err(told)? {
         return pair(&there);
     }
-    let wanted = new_secret(namespace).map_err(|error| error.to_string())?;
+    let wanted = new_secret(namespace, env).map_err(|error| error.to_string())?;
     match child.create(secrets, Some(namespace), &wanted).await {
         Ok(made) => pair(&made),
         // The agent that led before was quicker.
@@ -57,8 +58,10 @@ fn pair(object: &Value) -> Result<KeyPair, String> {
     })
 }
 
-fn new_secret(namespace: &str) -> Result<Value, sealing::Error> {
-    let pair = KeyPair::generate()?;
+fn new_secret(namespace: &str, env: &Env) -> Result<Value, sealing::Error> {
+    let mut private = [0; 32];
+    env.random.fill(&mut private);
+    let pair = KeyPair::from_random(private)?;
     let (public, private) = pair.expose();
     Ok(json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -76,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_the_key_again_and_anything_else_is_told() {
-        let mut kept = new_secret("ns").unwrap();
+        let mut kept = new_secret("ns", &Env::system()).unwrap();
         assert!(pair(&kept).is_ok());
         kept["data"][PRIVATE] = json!("AAAA");
         assert!(pair(&kept).unwrap_err().contains("delete it"));

@@ -68,7 +68,7 @@ impl Session {
         let managed = itself(&parent, &membership.namespace, &cluster_id);
         let built_in = config.built_in_predictor();
         let sight = Arc::new(Sight::new(child.clone(), built_in.is_some()));
-        let ring = sealing_key::ring(&child, &config.namespace).await;
+        let ring = sealing_key::ring(&child, &config.namespace, &env).await;
         let heartbeat = Heartbeat {
             config: config.clone(),
             env: env.clone(),

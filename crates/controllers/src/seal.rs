@@ -34,7 +34,7 @@ impl Sealer {
     /// From the Secret, which is made if it is not there. Nothing is delivered before it is, so this waits.
     pub(crate) async fn obtain(client: &Client, env: &Env) -> Self {
         loop {
-            match Self::try_obtain(client).await {
+            match Self::try_obtain(client, env).await {
                 Ok(sealer) => return sealer,
                 Err(why) => tracing::warn!(
                     namespace = names::SYSTEM_NAMESPACE,
@@ -47,14 +47,14 @@ impl Sealer {
         }
     }
 
-    async fn try_obtain(client: &Client) -> Result<Self, String> {
+    async fn try_obtain(client: &Client, env: &Env) -> Result<Self, String> {
         let (secrets, namespace) = (&kubernetes::SECRETS, Some(names::SYSTEM_NAMESPACE));
         let told = |error: kubeio::Error| Chain(&error).to_string();
         let name = names::CONTROLLERS_KEY_SECRET;
         if let Some(there) = client.get_opt(secrets, namespace, name).await.map_err(told)? {
             return Self::of(&there);
         }
-        let wanted = new_secret().map_err(|error| error.to_string())?;
+        let wanted = new_secret(env).map_err(|error| error.to_string())?;
         match client.create(secrets, namespace, &wanted).await {
             // Another was quicker.
             Err(error) if error.is_already_exists() => {
@@ -79,8 +79,11 @@ impl Sealer {
     }
 }
 
-fn new_secret() -> Result<Value, sealing::Error> {
-    let pair = KeyPair::generate()?;
+fn new_secret(env: &Env) -> Result<Value, sealing::Error> {
+    let (mut private, mut fingerprint) = ([0; 32], [0_u8; 32]);
+    env.random.fill(&mut private);
+    env.random.fill(&mut fingerprint);
+    let pair = KeyPair::from_random(private)?;
     let (public, private) = pair.expose();
     Ok(json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -90,7 +93,7 @@ fn new_secret() -> Result<Value, sealing::Error> {
         },
         "data": {
             PUBLIC: secret::encode(public), PRIVATE: secret::encode(private),
-            FINGERPRINT: secret::encode(sealing::random_key()?),
+            FINGERPRINT: secret::encode(fingerprint),
         },
     }))
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use api::entry::Sealed;
 use api::feed::Feed;
-use aws_lc_rs::hmac;
+use aws_lc_rs::{agreement, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::aws_lc_rs::hpke::DH_KEM_X25519_HKDF_SHA256_AES_256 as HPKE;
@@ -139,6 +139,18 @@ impl KeyPair {
             .generate_key_pair()
             .map_err(|error| Error::Generate(error.to_string()))?;
         Self::from_parts(&public.0, private.secret_bytes().to_vec())
+    }
+
+    /// The one whose private half are these random bytes: for who is handed its randomness.
+    ///
+    /// # Errors
+    /// [`Error::Generate`].
+    pub fn from_random(private: [u8; KEY]) -> Result<Self, Error> {
+        let made = |error: aws_lc_rs::error::Unspecified| Error::Generate(error.to_string());
+        let key = agreement::PrivateKey::from_private_key(&agreement::X25519, &private)
+            .map_err(|error| Error::Generate(error.to_string()))?;
+        let public = key.compute_public_key().map_err(made)?;
+        Self::from_parts(public.as_ref(), private.to_vec())
     }
 
     /// One that was kept.
@@ -392,5 +404,14 @@ mod tests {
             assert_eq!(text.parse::<PublicKey>(), Err(Error::Key), "{text}");
         }
         assert!(KeyPair::from_parts(public, vec![1]).is_err() && Fingerprints::new(&[1]).is_err());
+    }
+
+    #[test]
+    fn the_same_randomness_gives_the_same_key_and_it_opens() {
+        let pair = || KeyPair::from_random([7; KEY]).unwrap();
+        assert_eq!(pair().expose(), pair().expose());
+        let fingerprints = Fingerprints::new(&random_key().unwrap()).unwrap();
+        let sealed = pair().public().seal(&feed("a"), JSON, &fingerprints).unwrap();
+        assert_eq!(pair().open(&sealed).unwrap(), JSON);
     }
 }
