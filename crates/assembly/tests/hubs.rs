@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agent::Leaving;
 use api::apps::{DESCRIPTIONS, SUBSCRIPTIONS};
-use api::clusters::MANAGED_CLUSTERS;
+use api::clusters::{MANAGED_CLUSTERS, REGISTRATION_REQUESTS};
 use api::kubernetes::{DEPLOYMENTS, PODS, SECRETS};
 use api::names::{BOOTSTRAP_GROUP, PARENT_CLUSTER_SECRET, SYSTEM_NAMESPACE};
 use assembly::{Earlier, HttpsParent, MemberConfig, Origin, Plane, UpConfig, start_member, up};
@@ -320,6 +320,18 @@ async fn a_cluster_follows_a_hub_to_another_authority() {
         hub.stop().await;
         hub = Hub::start(data.path(), &listen, true).await;
         let last = hub.last_report().await;
+        // Agents look when they come, and then every few minutes.
+        wait_for("the hub tells it", async || {
+            let everything = ListOptions::default();
+            let requests = hub
+                .client
+                .list_all(&REGISTRATION_REQUESTS, None, &everything)
+                .await;
+            let answer = &requests.unwrap().items[0]["status"]["caCertificate"];
+            let told = String::from_utf8(api::secret::decode(answer).unwrap()).unwrap();
+            told.matches("BEGIN").count() == trusted && hub.parent.authority_pem == Some(told)
+        })
+        .await;
         member = Member::start(folder.path(), &first, token.clone()).await;
         hub.reports(last).await;
         wait_for("the cluster has heard of it", async || {
