@@ -1,14 +1,20 @@
 //! Measures the embedded control plane against etcd (with fsync) + kube-apiserver and against a null server that
-//! answers canned bytes: same client, same TLS, one machine, one run. `cargo xtask bench` builds all it needs.
+//! answers canned bytes: same client, same TLS, one machine, one run; and the scheduler against upstream's over a fleet
+//! (`fleet`). `cargo xtask bench` builds all it needs.
 //!
 //! What the null server reaches is what the client and TLS leave: nothing measured here can be faster.
 
+mod agents;
 mod client;
 mod demo;
+mod figures;
+mod fleet;
+mod hop;
 mod null;
 mod phases;
 mod report;
 mod servers;
+mod tunnels;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +49,20 @@ fn main() -> ExitCode {
             Some(kinds) => runtime.block_on(api_server(&kinds)),
             None => Err(anyhow::anyhow!("known servers: null, tombolo, kubernetes")),
         },
-        _ => Err(anyhow::anyhow!("known benchmarks: api [SERVER…]")),
+        ["hop"] => runtime.block_on(hop::run()),
+        ["tunnels"] => runtime.block_on(tunnels::run(tunnels::CLUSTERS)),
+        ["tunnels", count] => match count.parse() {
+            Ok(count) => runtime.block_on(tunnels::run(count)),
+            Err(_) => Err(anyhow::anyhow!("{count:?} is no number of clusters")),
+        },
+        ["agents", count, url, token, authority] => match count.parse() {
+            Ok(count) => runtime.block_on(agents::run(count, url, token, &PathBuf::from(authority))),
+            Err(_) => Err(anyhow::anyhow!("{count:?} is no number of agents")),
+        },
+        ["fleet", parts @ ..] => runtime.block_on(the_fleet(parts)),
+        _ => Err(anyhow::anyhow!(
+            "known benchmarks: api [SERVER…], fleet [PART…], tunnels [CLUSTERS], hop"
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -57,7 +76,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
+/// The folder with Kubernetes, and an empty one for what is measured.
+fn folders() -> anyhow::Result<(PathBuf, PathBuf)> {
     let realkube =
         PathBuf::from(std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?);
     let scratch = realkube.join("bench");
@@ -65,6 +85,16 @@ async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&scratch)?;
     }
     std::fs::create_dir_all(&scratch)?;
+    Ok((realkube, scratch))
+}
+
+async fn the_fleet(parts: &[&str]) -> anyhow::Result<()> {
+    let (realkube, scratch) = folders()?;
+    fleet::run(parts, &realkube, &scratch).await
+}
+
+async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {
+    let (realkube, scratch) = folders()?;
     let mut report = Report::default();
     for kind in kinds.iter().copied() {
         let server = servers::Server::start(kind, &realkube, &scratch).await?;

@@ -146,7 +146,7 @@ async fn requests(server: &Server, clients: &[Client], report: &mut Report) -> a
     .await
 }
 
-type Call = (Method, String, &'static str, Bytes);
+pub(crate) type Call = (Method, String, &'static str, Bytes);
 
 async fn fill(clients: &[Client], namespace: &'static str, count: usize) -> anyhow::Result<()> {
     each(clients, 0..count, move |index| {
@@ -157,7 +157,11 @@ async fn fill(clients: &[Client], namespace: &'static str, count: usize) -> anyh
 }
 
 /// Sends a request for each of the numbers, from all clients at once.
-async fn each<F>(clients: &[Client], range: std::ops::Range<usize>, request: F) -> anyhow::Result<()>
+pub(crate) async fn each<F>(
+    clients: &[Client],
+    range: std::ops::Range<usize>,
+    request: F,
+) -> anyhow::Result<()>
 where
     F: Fn(usize) -> Call + Send + Sync + 'static,
 {

@@ -21,7 +21,7 @@ pub(crate) enum Metric {
 }
 
 /// What is to be reached.
-enum Goal {
+pub(crate) enum Goal {
     /// This many times as much as theirs, or 70 % of the null server's.
     Times(f64),
     /// This many times less than theirs.
@@ -97,7 +97,7 @@ impl Metric {
 }
 
 impl Goal {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Times(times) => format!("{times}x or {SHARE} %"),
             Self::TimesLess(times) => format!("1/{times}"),
@@ -125,6 +125,29 @@ impl Goal {
     }
 }
 
+impl Goal {
+    /// What the last column says.
+    pub(crate) fn verdict(&self, ours: Option<f64>, ratio: Option<f64>, share: Option<f64>) -> &'static str {
+        match self.is_reached(ours, ratio, share) {
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+            None => "",
+        }
+    }
+}
+
+/// A figure with as many digits as are of use.
+pub(crate) fn shown(figure: Option<f64>) -> String {
+    let digits = |figure: f64| {
+        if figure < 10.0 {
+            2
+        } else {
+            usize::from(figure < 1_000.0)
+        }
+    };
+    figure.map_or("-".to_owned(), |figure| format!("{figure:.*}", digits(figure)))
+}
+
 /// Figures by metric and server.
 #[derive(Debug, Default)]
 pub(crate) struct Report(BTreeMap<(Metric, Kind), f64>);
@@ -147,16 +170,6 @@ impl Report {
         );
         for metric in Metric::ALL {
             let figure = |kind: Kind| self.0.get(&(metric, kind)).copied();
-            let digits = |figure: f64| {
-                if figure < 10.0 {
-                    2
-                } else {
-                    usize::from(figure < 1_000.0)
-                }
-            };
-            let show = |figure: Option<f64>| {
-                figure.map_or("-".to_owned(), |figure| format!("{figure:.*}", digits(figure)))
-            };
             let (null, ours, theirs) = (
                 figure(Kind::Null),
                 figure(Kind::Tombolo),
@@ -174,19 +187,15 @@ impl Report {
                 .filter(|_| metric.more_is_better())
                 .map(|(ours, null)| ours / null * 100.0);
             let goal = metric.goal();
-            let verdict = match goal.is_reached(ours, ratio, share) {
-                Some(true) => "reached",
-                Some(false) => "MISSED",
-                None => "",
-            };
+            let verdict = goal.verdict(ours, ratio, share);
             println!(
                 "{:36} {:>11} {:>10} {:>14} {:>9} {:>9}   {:14} {verdict}",
                 metric.title(),
-                show(null),
-                show(ours),
-                show(theirs),
-                show(ratio),
-                show(share),
+                shown(null),
+                shown(ours),
+                shown(theirs),
+                shown(ratio),
+                shown(share),
                 goal.text(),
             );
         }

@@ -30,12 +30,15 @@ impl Kind {
 pub(crate) struct Server {
     pub(crate) kind: Kind,
     pub(crate) target: Target,
+    pub(crate) kubeconfig: PathBuf,
     /// From the start of the (first) process to the first successful answer of `/readyz`.
     pub(crate) start_to_ready: Duration,
     processes: Vec<Process>,
     realkube: PathBuf,
 }
 
+/// What `/proc/PID/stat` counts in a second, on every Linux.
+const TICKS: f64 = 100.0;
 const KUBERNETES_PORT: u16 = 17_200;
 /// Where a process says what it says, in the folder given at its start.
 pub(crate) const LOG: &str = "servers.log";
@@ -65,6 +68,15 @@ impl Process {
             .with_context(|| format!("cannot start {command:?}"))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How long processors worked for it.
+    pub(crate) fn processor_seconds(&self) -> anyhow::Result<f64> {
+        processor_seconds(self.id())
+    }
+
     /// `VmRSS`: what is resident now; `VmHWM`: what was at most.
     pub(crate) fn memory_kib(&self, line: &str) -> anyhow::Result<f64> {
         memory_kib(self.0.id(), line)
@@ -77,6 +89,16 @@ impl Drop for Process {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// Time that a process has spent on processors.
+pub(crate) fn processor_seconds(pid: u32) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Behind the name, which may hold anything: state is the first, user and system time the 12th and 13th.
+    let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
+    let mut times = fields.split_whitespace().skip(11).take(2);
+    let mut next = || -> anyhow::Result<f64> { Ok(times.next().context("no times in stat")?.parse()?) };
+    Ok((next()? + next()?) / TICKS)
 }
 
 fn memory_kib(pid: u32, line: &str) -> anyhow::Result<f64> {
@@ -105,37 +127,49 @@ impl Server {
                 )?;
                 (vec![process], kubeconfig)
             }
-            Kind::Tombolo => {
-                let data = scratch.join("tombolo");
-                let mut command = Command::new(tombolo()?);
-                command
-                    .args([
-                        "up",
-                        "--members",
-                        "0",
-                        "--listen",
-                        "127.0.0.1:17190",
-                        "--data-dir",
-                    ])
-                    .arg(&data);
-                let process = Process::start(&mut command, scratch)?;
-                (vec![process], data.join("kubeconfig"))
-            }
+            Kind::Tombolo => start_up(scratch, &[])?,
             Kind::Kubernetes => {
                 script(realkube, "up")?;
                 (Vec::new(), realkube.join("cp/bench/admin.kubeconfig"))
             }
         };
+        Self::ready(kind, start, processes, kubeconfig, realkube).await
+    }
+
+    /// An embedded parent without controllers, in the folder that it had the last time.
+    pub(crate) async fn up(scratch: &Path, up: Up) -> anyhow::Result<Self> {
+        let without = match up {
+            Up::WithScheduler => "controllers",
+            Up::WithoutScheduler => "scheduler,controllers",
+        };
+        let start = Instant::now();
+        let (processes, kubeconfig) = start_up(scratch, &["--without", without])?;
+        Self::ready(Kind::Tombolo, start, processes, kubeconfig, Path::new("")).await
+    }
+
+    async fn ready(
+        kind: Kind,
+        start: Instant,
+        processes: Vec<Process>,
+        kubeconfig: PathBuf,
+        realkube: &Path,
+    ) -> anyhow::Result<Self> {
         let target = wait_until_ready(&kubeconfig)
             .await
             .with_context(|| format!("{kind:?}"))?;
         Ok(Self {
             kind,
             target,
+            kubeconfig,
             start_to_ready: start.elapsed(),
             processes,
             realkube: realkube.to_owned(),
         })
+    }
+
+    /// How long processors worked for its own processes.
+    pub(crate) fn processor_seconds(&self) -> anyhow::Result<f64> {
+        self.processes.iter().map(Process::processor_seconds).sum()
     }
 
     /// Resident memory of its processes.
@@ -152,6 +186,26 @@ impl Server {
         }
         Ok(sum_kib / 1_024.0)
     }
+}
+
+/// Which roles an embedded parent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Up {
+    WithScheduler,
+    WithoutScheduler,
+}
+
+/// Starts `up` in a folder of its own.
+fn start_up(scratch: &Path, more: &[&str]) -> anyhow::Result<(Vec<Process>, PathBuf)> {
+    let data = scratch.join("tombolo");
+    let mut command = Command::new(tombolo()?);
+    command
+        .args(["up", "--members", "0", "--listen", "127.0.0.1:17190"])
+        .args(more)
+        .arg("--data-dir")
+        .arg(&data);
+    let process = Process::start(&mut command, scratch)?;
+    Ok((vec![process], data.join("kubeconfig")))
 }
 
 impl Drop for Server {

@@ -34,10 +34,15 @@ pub struct Config {
     pub cluster_labels: BTreeMap<String, String>,
     /// The agent's namespace in the child. Default `clusternet-system`.
     pub namespace: String,
+    /// The Lease in it under which the agent works, whose UID is the cluster's id. Default `clusternet-agent`.
+    pub lease_name: String,
     /// Who this replica is: `HOST_UUID`. Required, unique.
     pub identity: String,
     /// Version of the agent, reported.
     pub version: String,
+    /// How long the tokens last that the agent asks the parent for, and renews at half of that time, in the place of the
+    /// one that it registered for, which never ends; `None`: keeps that. Default 30 days, at least 10 min.
+    pub token_lifetime: Option<Duration>,
     /// Between two reports. Default 3 min, at least 1 s.
     pub report_interval: Duration,
     /// Between two looks at the child. Default 20 s, at least 1 s.
@@ -194,8 +199,10 @@ impl Config {
             sync_mode: SyncMode::Pull,
             cluster_labels: BTreeMap::new(),
             namespace: api::names::SYSTEM_NAMESPACE.to_owned(),
+            lease_name: api::names::AGENT.to_owned(),
             identity: identity.into(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: format!("{}{}", api::names::OWN_AGENT, env!("CARGO_PKG_VERSION")),
+            token_lifetime: Some(Duration::from_hours(30 * 24)),
             report_interval: Duration::from_mins(3),
             collect_interval: Duration::from_secs(20),
             use_metrics_server: false,
@@ -238,6 +245,12 @@ impl Config {
         demand(
             is_token(&self.registration_token),
             "--cluster-reg-token: neither a bootstrap token nor a service account token".to_owned(),
+        );
+        let limit = Duration::from_mins(10);
+        demand(
+            self.token_lifetime.is_none_or(|lifetime| lifetime >= limit),
+            "--cluster-token-lifetime: less than 10m, the least that Kubernetes gives; 0s keeps the token that never ends"
+                .to_owned(),
         );
         if let Some(name) = &self.cluster_name {
             demand(

@@ -9,12 +9,15 @@ use http::Request;
 use kubeio::{Cache, Client, ListOptions, ObjectKey, Patch};
 use machinery::meta;
 use machinery::quantity::Quantity;
+use sealing::KeyRing;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::error::chain;
+use crate::payloads;
 use crate::report::{self, Cidrs, Health, Snapshot, Usage};
+use crate::sealing_key;
 use crate::sight::Sight;
 
 /// How long the first look waits for the watches of the child.
@@ -44,6 +47,8 @@ pub(crate) struct Heartbeat {
     pub(crate) cluster_id: String,
     /// The ManagedCluster, in a cache of its namespace.
     pub(crate) clusters: Cache,
+    /// The keys of the cluster, the first of which the parent is told.
+    pub(crate) ring: Arc<KeyRing>,
 }
 
 impl Heartbeat {
@@ -59,6 +64,7 @@ impl Heartbeat {
             tracing::warn!("nodes or pods of the cluster cannot be watched; the report will lack them");
         }
         let mut cidrs = Cidrs::default();
+        let mut features = Vec::new();
         let mut last: Option<(Instant, Value)> = None;
         let mut refusals = 0;
         let mut backoff = Backoff::new(Duration::from_secs(1), self.config.collect_interval);
@@ -69,13 +75,19 @@ impl Heartbeat {
             if due && (cidrs.cluster.is_none() || cidrs.service.is_none()) {
                 cidrs = self.find_cidrs().await;
             }
+            if due && let Some(now) = payloads::features(&self.parent).await {
+                features = now;
+            }
+            if due {
+                sealing_key::refresh(&self.child, &self.config.namespace, &self.ring, &self.env).await;
+            }
             let look = self.look().await;
             let changed = last
                 .as_ref()
                 .is_none_or(|(_, key)| *key != look.key(&self.config));
             let mut pause = self.config.collect_interval;
             if due || changed {
-                match self.report(&look, &cidrs).await {
+                match self.report(&look, &cidrs, &features).await {
                     Ok(true) => {
                         refusals = 0;
                         backoff.reset();
@@ -195,7 +207,7 @@ impl Heartbeat {
     }
 
     /// Writes one report; `false` if there is no ManagedCluster to write to.
-    async fn report(&self, look: &Look, cidrs: &Cidrs) -> Result<bool, kubeio::Error> {
+    async fn report(&self, look: &Look, cidrs: &Cidrs, features: &[&str]) -> Result<bool, kubeio::Error> {
         let mut cluster = self.clusters.list().first().map(|cluster| (**cluster).clone());
         for _ in 0..CONFLICT_TRIES {
             let Some(current) = cluster else {
@@ -214,7 +226,7 @@ impl Heartbeat {
                 }
                 continue;
             };
-            match self.write(look, cidrs, &current).await {
+            match self.write(look, cidrs, features, &current).await {
                 Ok(()) => return Ok(true),
                 // Somebody else wrote, or it was made anew: look at what there is now.
                 Err(error) if error.is_conflict() || error.is_not_found() => cluster = None,
@@ -225,7 +237,13 @@ impl Heartbeat {
         Ok(true)
     }
 
-    async fn write(&self, look: &Look, cidrs: &Cidrs, cluster: &Value) -> Result<(), kubeio::Error> {
+    async fn write(
+        &self,
+        look: &Look,
+        cidrs: &Cidrs,
+        features: &[&str],
+        cluster: &Value,
+    ) -> Result<(), kubeio::Error> {
         let key = ObjectKey::of(cluster);
         let snapshot = Snapshot {
             now: self.env.now(),
@@ -234,6 +252,8 @@ impl Heartbeat {
             health: look.health,
             cidrs,
             usage: &look.usage,
+            features,
+            encryption_key: self.ring.public().map(|key| key.to_string()),
             conditions: cluster["status"]["conditions"]
                 .as_array()
                 .map(Vec::as_slice)

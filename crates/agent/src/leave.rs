@@ -1,6 +1,6 @@
-//! Takes a cluster out of the fleet, leaving nothing behind.
+//! Takes a cluster out of the fleet, leaving nothing behind, or what the fleet brought as the cluster's own.
 
-use api::{clusters, finalizers, kubernetes, labels, mcs, names};
+use api::{annotations, clusters, finalizers, kubernetes, labels, mcs, names};
 use deployer::plan;
 use kubeio::{Client, DeleteOptions, ListOptions, Mapper, Patch};
 use machinery::{ApiResource, meta};
@@ -14,7 +14,7 @@ use crate::identity;
 pub struct Leaving {
     /// The agent's namespace in the child.
     pub namespace: String,
-    /// Also remove what Descriptions brought into the child.
+    /// Also remove what Descriptions brought into the child. Else it stays, and says no longer where it comes from.
     pub remove_objects: bool,
 }
 
@@ -32,6 +32,8 @@ impl Default for Leaving {
 pub struct Left {
     /// What was removed, in order.
     pub removed: Vec<String>,
+    /// What was brought into the child and stays, as its own.
+    pub kept: Vec<String>,
     /// What was not, and why.
     pub remaining: Vec<String>,
 }
@@ -70,17 +72,25 @@ pub async fn leave(child: &Client, parent: Option<&Client>, leaving: &Leaving) -
     let cluster_id = from_secret
         .or(lease.as_ref().map(identity::cluster_id))
         .map(str::to_owned);
+    // Nor shall the parent reach in any more.
+    for (resource, name) in [
+        (&kubernetes::SECRETS, names::APP_DEPLOYER),
+        (&kubernetes::SERVICE_ACCOUNTS, names::APP_DEPLOYER),
+    ] {
+        delete(child, resource, namespace, name, &mut left).await;
+    }
     if let (Some(parent), Some(cluster_id)) = (parent, &cluster_id) {
-        leave_parent(parent, cluster_id, &mut left).await;
+        leave_parent(parent, cluster_id, leaving, &mut left).await;
     }
     release_exports(child, &mut left).await;
     if leaving.remove_objects {
         remove_objects(child, &mut left).await;
+    } else {
+        release_objects(child, &mut left).await;
     }
     for (resource, name) in [
         (&kubernetes::SECRETS, names::PARENT_CLUSTER_SECRET),
-        (&kubernetes::SECRETS, names::APP_DEPLOYER),
-        (&kubernetes::SERVICE_ACCOUNTS, names::APP_DEPLOYER),
+        (&kubernetes::SECRETS, names::AGENT_KEY_SECRET),
         (&kubernetes::LEASES, names::AGENT),
     ] {
         delete(child, resource, namespace, name, &mut left).await;
@@ -102,7 +112,7 @@ async fn delete(
 }
 
 /// The parent's side: Descriptions and HelmReleases lose the finalizer that this child would have served.
-async fn leave_parent(parent: &Client, cluster_id: &str, left: &mut Left) {
+async fn leave_parent(parent: &Client, cluster_id: &str, leaving: &Leaving, left: &mut Left) {
     let selector = ListOptions::labels(format!("{}={cluster_id}", labels::CLUSTER_ID));
     let listed = parent.list_all(&kubernetes::NAMESPACES, None, &selector).await;
     let namespaces = match listed {
@@ -114,6 +124,12 @@ async fn leave_parent(parent: &Client, cluster_id: &str, left: &mut Left) {
     };
     for namespace in &namespaces {
         let dedicated = meta::name(namespace);
+        if !leaving.remove_objects
+            && let Err(error) = keep_off(parent, dedicated).await
+        {
+            left.note("ManagedCluster".to_owned(), Err(error));
+            continue;
+        }
         for resource in [
             clusters::MANAGED_CLUSTERS,
             api::apps::BASES,
@@ -153,6 +169,27 @@ async fn leave_parent(parent: &Client, cluster_id: &str, left: &mut Left) {
     ] {
         delete(parent, &resource, None, &name, left).await;
     }
+}
+
+/// Keeps a parent that applies by itself from taking back what the child is to keep, before it learns of the departure.
+async fn keep_off(parent: &Client, dedicated: &str) -> Result<(), kubeio::Error> {
+    let (managed, everything) = (&clusters::MANAGED_CLUSTERS, ListOptions::default());
+    let why = "it leaves, and keeps what it has";
+    let patch = json!({
+        "metadata": {"annotations": {annotations::HOLD_ORPHANS: why}},
+        "spec": {"syncMode": clusters::SyncMode::Pull.as_str()},
+    });
+    for cluster in parent
+        .list_all(managed, Some(dedicated), &everything)
+        .await?
+        .items
+    {
+        let (namespace, name) = (Some(dedicated), meta::name(&cluster));
+        parent
+            .patch(managed, namespace, name, None, Patch::Merge, &patch)
+            .await?;
+    }
+    Ok(())
 }
 
 /// Takes our finalizer off an object whose child is leaving.
@@ -196,12 +233,37 @@ async fn release_exports(child: &Client, left: &mut Left) {
     }
 }
 
-/// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
-/// definitions.
-async fn remove_objects(child: &Client, left: &mut Left) {
+/// Lets everything in the child that says that it comes from a Description be the child's own. What was applied last
+/// stays noted: who takes an object over knows by it which fields were the fleet's.
+async fn release_objects(child: &Client, left: &mut Left) {
+    let Some(found) = find(child, left).await else {
+        return;
+    };
+    let mapper = Mapper::new(child.clone());
+    let patch = json!({"metadata": {"annotations": {annotations::OWNED_BY_DESCRIPTION: null}}});
+    for id in found {
+        let Ok(Some(resource)) = mapper.resource(&id.kind).await else {
+            continue;
+        };
+        let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
+        match child
+            .patch(&resource, namespace, name, None, Patch::Merge, &patch)
+            .await
+        {
+            Ok(_) => left.kept.push(id.to_string()),
+            Err(error) => left.note(id.to_string(), Err(error)),
+        }
+    }
+}
+
+/// Everything in the child that says that it comes from a Description.
+async fn find(child: &Client, left: &mut Left) -> Option<Vec<plan::ObjectId>> {
     let found = match deployer::find(child).await {
         Ok(found) => found,
-        Err(error) => return left.note("the applied objects".to_owned(), Err(error)),
+        Err(error) => {
+            left.note("the applied objects".to_owned(), Err(error));
+            return None;
+        }
     };
     left.remaining.extend(
         found
@@ -209,8 +271,16 @@ async fn remove_objects(child: &Client, left: &mut Left) {
             .iter()
             .map(|kind| format!("applied objects of {kind}: they cannot be listed")),
     );
+    Some(found.objects.into_iter().map(|(_, id)| id).collect())
+}
+
+/// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
+/// definitions.
+async fn remove_objects(child: &Client, left: &mut Left) {
+    let Some(mut found) = find(child, left).await else {
+        return;
+    };
     let mapper = Mapper::new(child.clone());
-    let mut found: Vec<plan::ObjectId> = found.objects.into_iter().map(|(_, id)| id).collect();
     found.sort_by_key(|id| std::cmp::Reverse(plan::Wave::of(&id.kind)));
     for id in found {
         if let Ok(Some(resource)) = mapper.resource(&id.kind).await {

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::tunnel::Dialer;
-use api::{clusters, kubernetes, names};
+use api::{annotations, clusters, kubernetes, names};
 use clock::Env;
 use futures::future::BoxFuture;
 use kubeio::{CancellationToken, Client, Elector, ElectorConfig, Leadership};
-use serde_json::json;
+use machinery::meta;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{Error, chain};
+use crate::exchange::exchange;
 use crate::identity;
 use crate::parent::{Credential, ParentConnector};
 use crate::registration::{self, Answer, Membership};
@@ -25,6 +27,8 @@ const POLLS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 const POLL_PERIOD: Duration = names::RETRY_PERIOD;
+/// Why a cluster keeps what its parent does not know.
+const WAS_MEMBER: &str = "it was a member before, and registered again";
 
 /// The child, as the agent reaches it.
 #[derive(Clone)]
@@ -52,7 +56,11 @@ pub async fn run(
         ..child
     };
     ensure_namespace(&child.client, &config.namespace).await;
-    let mut election = ElectorConfig::new(config.namespace.clone(), names::AGENT, config.identity.clone());
+    let mut election = ElectorConfig::new(
+        config.namespace.clone(),
+        config.lease_name.clone(),
+        config.identity.clone(),
+    );
     election.lease_duration = config.lease_duration;
     election.renew_deadline = config.renew_deadline;
     election.retry_period = config.retry_period;
@@ -114,6 +122,7 @@ impl Agent {
                     membership = self.join(&cluster_id, trust_kept) => membership,
                 },
             };
+            let membership = self.shorten(&cluster_id, membership).await;
             let session = Session {
                 config: self.config.clone(),
                 env: self.env.clone(),
@@ -144,6 +153,26 @@ impl Agent {
                 }
             }
             self.pause(&leadership.lost, POLL_PERIOD).await;
+        }
+    }
+
+    /// With a token that ends in the place of one that does not, or that is due, if the parent gives one and the child
+    /// keeps it.
+    async fn shorten(&self, cluster_id: &str, membership: Membership) -> Membership {
+        let Ok(parent) = self.parent.connect(&membership.credential) else {
+            return membership;
+        };
+        let parent = parent.with_user_agent(names::AGENT);
+        let lifetime = self.config.token_lifetime;
+        match exchange(&parent, &membership, lifetime, self.env.now()).await {
+            Some(shortened) => match self.keep(cluster_id, &shortened.cluster, &shortened).await {
+                Ok(()) => shortened,
+                Err(error) => {
+                    tracing::warn!(cluster = %cluster_id, error = %chain(&error), "a new token is not kept, so the old one is used on");
+                    membership
+                }
+            },
+            None => membership,
         }
     }
 
@@ -187,18 +216,10 @@ impl Agent {
 
     /// The membership that is kept in the child, if the parent still takes its credential.
     async fn resume(&self, cluster_id: &str) -> Result<Option<Membership>, Error> {
-        let secret = self
-            .child
-            .client
-            .get_opt(
-                &kubernetes::SECRETS,
-                Some(&self.config.namespace),
-                names::PARENT_CLUSTER_SECRET,
-            )
-            .await
-            .map_err(Error::doing("read the kept credential"))?;
-        let Some(membership) =
-            secret.and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
+        let Some(membership) = self
+            .kept()
+            .await?
+            .and_then(|secret| registration::kept(&self.config, cluster_id, &secret))
         else {
             return Ok(None);
         };
@@ -223,27 +244,50 @@ impl Agent {
         }
     }
 
-    /// Asks to be taken in and waits for the answer.
-    async fn register(&self, cluster_id: &str) -> Result<Membership, Error> {
-        let config = &self.config;
-        let bootstrap = Credential {
-            token: config.registration_token.clone(),
-            ca: None,
-        };
+    /// The Secret that keeps a membership in the child.
+    async fn kept(&self) -> Result<Option<Value>, Error> {
+        let (secrets, namespace) = (&kubernetes::SECRETS, Some(self.config.namespace.as_str()));
+        let kept = self
+            .child
+            .client
+            .get_opt(secrets, namespace, names::PARENT_CLUSTER_SECRET)
+            .await;
+        kept.map_err(Error::doing("read the kept credential"))
+    }
+
+    /// Comes to the parent with the bootstrap token; a client for that, and the request if there is one.
+    async fn knock(&self, ca: Option<Vec<u8>>, request: &str) -> Result<(Client, Option<Value>), Error> {
+        let token = self.config.registration_token.clone();
         let client = self
             .parent
-            .connect(&bootstrap)
+            .connect(&Credential { token, ca })
             .map_err(Error::doing("connect to the parent"))?
             .with_user_agent(names::AGENT);
         let requests = &clusters::REGISTRATION_REQUESTS;
+        let earlier = match client.get_opt(requests, None, request).await {
+            Err(error) if error.is_unauthorized() => return Err(Error::TokenRefused(error)),
+            // A token that was made for one cluster reads nothing but the answer.
+            Err(error) if error.is_forbidden() => None,
+            other => other.map_err(Error::doing("read the registration request"))?,
+        };
+        Ok((client, earlier))
+    }
+
+    /// Asks to be taken in and waits for the answer.
+    async fn register(&self, cluster_id: &str) -> Result<Membership, Error> {
+        let config = &self.config;
+        let requests = &clusters::REGISTRATION_REQUESTS;
         let name = names::for_cluster(cluster_id);
-        let earlier = client.get_opt(requests, None, &name).await.map_err(|error| {
-            if error.is_unauthorized() {
-                Error::TokenRefused(error)
-            } else {
-                Error::doing("read the registration request")(error)
-            }
-        })?;
+        let kept = self.kept().await?;
+        let told = kept
+            .as_ref()
+            .and_then(|secret| registration::kept(config, cluster_id, secret))
+            .and_then(|membership| membership.credential.ca);
+        let (client, earlier) = match self.knock(told.clone(), &name).await {
+            // The parent may have become another since, whom only the operator knows.
+            Err(_) if told.is_some() => self.knock(None, &name).await?,
+            answer => answer?,
+        };
         let cluster_name = identity::cluster_name(
             config.cluster_name.as_deref(),
             earlier.as_ref(),
@@ -253,7 +297,10 @@ impl Agent {
         let mut request = match earlier {
             Some(request) => request,
             None => {
-                let request = registration::request(config, cluster_id, &cluster_name);
+                let mut request = registration::request(config, cluster_id, &cluster_name);
+                if kept.is_some() {
+                    meta::set_annotation(&mut request, annotations::HOLD_ORPHANS, WAS_MEMBER);
+                }
                 match client.create(requests, None, &request).await {
                     Err(error) if error.is_already_exists() => request,
                     other => other.map_err(Error::doing("ask to be registered"))?,
@@ -264,8 +311,12 @@ impl Agent {
         loop {
             match registration::answer(&request) {
                 Answer::Approved(membership) => {
-                    self.keep(cluster_id, &cluster_name, &membership).await?;
-                    tracing::info!(cluster = %cluster_id, name = %cluster_name, namespace = %membership.namespace, "registered");
+                    let name = match membership.cluster.as_str() {
+                        "" => &cluster_name,
+                        granted => granted,
+                    };
+                    self.keep(cluster_id, name, &membership).await?;
+                    tracing::info!(cluster = %cluster_id, name, namespace = %membership.namespace, "registered");
                     return Ok(membership);
                 }
                 Answer::Refused(why) => {
@@ -275,10 +326,18 @@ impl Agent {
             }
             let pause = polls.next().unwrap_or_else(|| self.jittered(POLL_PERIOD));
             tokio::time::sleep(pause).await;
-            request = client
-                .get(requests, None, &name)
-                .await
-                .map_err(Error::doing("read the registration request"))?;
+            match client.get(requests, None, &name).await {
+                Ok(answered) => request = answered,
+                Err(error) if error.is_forbidden() => {
+                    if polls.len() == 0 {
+                        tracing::warn!(
+                            cluster = %cluster_id, name = %cluster_name,
+                            "the registration is not approved yet, or the token was made for a cluster of another name; waiting"
+                        );
+                    }
+                }
+                Err(source) => return Err(Error::doing("read the registration request")(source)),
+            }
         }
     }
 

@@ -15,13 +15,14 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::credentials::Publisher;
 use crate::error::{Error, chain};
+use crate::exchange;
 use crate::exports::Exports;
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::parent::ParentConnector;
 use crate::predictor::Predictor;
 use crate::registration::Membership;
 use crate::sight::Sight;
-use crate::{renewal, tunnel};
+use crate::{payloads, renewal, sealing_key, tunnel};
 
 /// How long what is under way may take once the session is over.
 const FINISH: Duration = Duration::from_secs(4);
@@ -64,14 +65,10 @@ impl Session {
             .connect(&membership.credential)
             .map_err(Error::doing("connect to the parent"))?
             .with_user_agent(names::AGENT);
-        let managed = CacheOptions {
-            namespace: Some(membership.namespace.clone()),
-            label_selector: format!("{}={cluster_id}", labels::CLUSTER_ID),
-            ..CacheOptions::default()
-        };
-        let managed = Cache::start(parent.clone(), clusters::MANAGED_CLUSTERS, managed);
+        let managed = itself(&parent, &membership.namespace, &cluster_id);
         let built_in = config.built_in_predictor();
         let sight = Arc::new(Sight::new(child.clone(), built_in.is_some()));
+        let ring = sealing_key::ring(&child, &config.namespace, &env).await;
         let heartbeat = Heartbeat {
             config: config.clone(),
             env: env.clone(),
@@ -81,6 +78,7 @@ impl Session {
             namespace: membership.namespace.clone(),
             cluster_id: cluster_id.clone(),
             clusters: managed.clone(),
+            ring: ring.clone(),
         };
         let publisher = Publisher {
             config: config.clone(),
@@ -96,6 +94,7 @@ impl Session {
             parent: parent.clone(),
             child: child.clone(),
             namespace: membership.namespace.clone(),
+            contents: payloads::contents(&parent, &cluster_id, ring),
             duty: duties,
             recovery: config.gates.recovery,
             workers: config.workers,
@@ -103,7 +102,8 @@ impl Session {
             metrics: config.metrics.clone(),
             env: env.clone(),
         });
-        let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, &env);
+        let lifetime = config.token_lifetime;
+        let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, lifetime, &env);
         let dialer: Arc<dyn Dialer> = match built_in {
             Some(address) => Arc::new(Predictor::new(sight, address, dialer)),
             None => dialer,
@@ -147,9 +147,20 @@ impl Session {
             () = publisher.run() => Ok(End::Stopped),
             () = tunnel => Ok(End::Stopped),
             () = exports.run(config.gates.exports(), &over) => Ok(End::Stopped),
+            () = exchange::announce(&parent, &managed, lifetime, &membership) => Ok(End::Stopped),
             () = follow_mode(&config, &managed, &duty) => Ok(End::Stopped),
         }
     }
+}
+
+/// The ManagedCluster of a cluster.
+fn itself(parent: &Client, namespace: &str, cluster_id: &str) -> Cache {
+    let options = CacheOptions {
+        namespace: Some(namespace.to_owned()),
+        label_selector: format!("{}={cluster_id}", labels::CLUSTER_ID),
+        ..CacheOptions::default()
+    };
+    Cache::start(parent.clone(), clusters::MANAGED_CLUSTERS, options)
 }
 
 /// Tells what to do about Descriptions, as long as the ManagedCluster may change its mode: for ever.

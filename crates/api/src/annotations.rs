@@ -24,6 +24,14 @@ pub const LEGACY_CLUSTER_ID: &str = "legacy-cluster-id";
 pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// On a token Secret: the UID of the service account it belongs to.
 pub const SERVICE_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// On a ManagedCluster, Tombolo's own: until when (RFC 3339) its agent needs no other credential than the one that it
+/// renews itself, so that the one which never ends can be put away.
+pub const CREDENTIAL_ENDS: &str = "clusters.tombolo.io/credential-ends";
+/// `true` on a ManagedCluster, Tombolo's own: when it is deleted it is not asked to take its objects away.
+pub const EXPEL: &str = "clusters.tombolo.io/expel";
+/// On a ServiceImport, Tombolo's own: the names of the clusters whose exports count, separated by commas; all count
+/// without it.
+pub const EXPORTING_CLUSTERS: &str = "services.tombolo.io/clusters";
 /// On a dividing Subscription, Tombolo's own: how many replicas of each divided feed are to be ready at any time while
 /// they move between clusters, a number (`3`) or a share of those wanted (`80%`).
 pub const MIN_AVAILABLE: &str = "apps.tombolo.io/min-available";
@@ -45,3 +53,18 @@ pub const FENCED: &str = "clusters.tombolo.io/fenced";
 /// On a template, Tombolo's own: `true` says that its replicas may not run in two clusters at a time. A StatefulSet's never
 /// may. On a FeedInventory: the keys of such feeds, separated by commas.
 pub const STATEFUL: &str = "apps.tombolo.io/stateful";
+/// On a ManagedCluster, Tombolo's own, with the reason as its value: what its child has of Descriptions that the parent
+/// does not know stays in the child, for the parent may be older than that. On a registration request: the
+/// ManagedCluster that is made for it gets it.
+pub const HOLD_ORPHANS: &str = "clusters.tombolo.io/hold-orphans";
+/// On a Base and its Descriptions, Tombolo's own: which version of its Subscription's content they are of, by the hand of
+/// a Rollout.
+pub const VERSION: &str = "apps.tombolo.io/version";
+/// On a Base, Tombolo's own: since when its cluster is not available with that version; none if it is, or not reachable.
+pub const WAITING_SINCE: &str = "apps.tombolo.io/waiting-since";
+/// On a Rollout, Tombolo's own: the failed version that is to be tried again. It is taken off when that begins.
+pub const RETRY: &str = "apps.tombolo.io/retry";
+/// On a Rollout, Tombolo's own: the version that is to be taken back from all clusters. It is taken off when that begins.
+pub const UNDO: &str = "apps.tombolo.io/undo";
+/// On a Secret that holds a piece of a version, Tombolo's own: its Subscription, as `NAMESPACE/NAME`.
+pub const REVISION_OF: &str = "apps.tombolo.io/revision-of";

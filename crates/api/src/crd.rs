@@ -179,7 +179,8 @@ fn tidy(schema: &mut Value, name: &str) {
     {
         map.remove("format");
     }
-    if map.get("x-kubernetes-int-or-string") == Some(&json!(true)) {
+    let int_or_string = map.get("x-kubernetes-int-or-string") == Some(&json!(true));
+    if int_or_string && !map.contains_key("pattern") {
         map.insert(
             "anyOf".to_owned(),
             json!([{"type": "integer"}, {"type": "string"}]),

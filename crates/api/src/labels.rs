@@ -47,6 +47,9 @@ pub const MULTI_CLUSTER_SERVICE_NAME: &str = "services.clusternet.io/multi-clust
 /// The namespace of the exported Service that an EndpointSlice or ServiceImport belongs to.
 pub const MULTI_CLUSTER_SERVICE_NAMESPACE: &str = "services.clusternet.io/multi-cluster-service-namespace";
 
+/// On a Secret that holds a piece of a version, Tombolo's own: which piece, `index`, `template` or `globalization`.
+pub const REVISION: &str = "apps.tombolo.io/revision";
+
 /// Default prefix of the node labels that are promoted to labels of the ManagedCluster.
 pub const NODE_PREFIX: &str = "node.clusternet.io/";
 /// Marks a control plane node, in today's words.

@@ -1,6 +1,6 @@
 //! Every custom resource type, and the words of the wire: labels, annotations, finalizers, reasons, names.
 //!
-//! One module a group ([`apps`], [`clusters`], [`mcs`], [`proxies`]); the built-in kinds that roles use are in
+//! One module a group ([`apps`], [`clusters`], [`mcs`], [`payloads`], [`proxies`], [`rollouts`]); the built-in kinds that roles use are in
 //! [`kubernetes`]. [`crds`] gives the CustomResourceDefinitions as [`generate_crds`] made them from the types; [`facts`] reduces
 //! a definition to the facts that a compatible one must keep. No I/O here, and no rule beyond what a schema can say.
 
@@ -10,6 +10,7 @@ pub mod change_set;
 pub mod clusters;
 mod crd;
 pub mod descriptions;
+pub mod entry;
 pub mod facts;
 pub mod feed;
 pub mod finalizers;
@@ -20,8 +21,10 @@ pub mod labels;
 pub mod mcs;
 pub mod names;
 mod object;
+pub mod payloads;
 pub mod proxies;
 pub mod reasons;
+pub mod rollouts;
 pub mod secret;
 pub mod settle;
 pub mod shadow_url;
@@ -42,9 +45,15 @@ pub fn crds() -> Vec<Value> {
 /// The same, generated from the types. It takes 5 MB of program text, which is why a running program does without:
 /// `cargo xtask codegen crds` stores what it gives, and a test holds the two together.
 pub fn generate_crds() -> Vec<Value> {
-    [apps::DEFINITIONS, clusters::DEFINITIONS, mcs::DEFINITIONS]
-        .into_iter()
-        .flatten()
-        .map(crd::Definition::crd)
-        .collect()
+    [
+        apps::DEFINITIONS,
+        clusters::DEFINITIONS,
+        mcs::DEFINITIONS,
+        payloads::DEFINITIONS,
+        rollouts::DEFINITIONS,
+    ]
+    .into_iter()
+    .flatten()
+    .map(crd::Definition::crd)
+    .collect()
 }

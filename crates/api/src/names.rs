@@ -12,6 +12,10 @@ pub const RESERVED_NAMESPACE: &str = "clusternet-reserved";
 pub const PARENT_CLUSTER_SECRET: &str = "parent-cluster";
 /// Secret on the parent, in the dedicated namespace: how the parent reaches the child.
 pub const CHILD_DEPLOYER_SECRET: &str = "child-cluster-deployer";
+/// Secret in a child, beside [`PARENT_CLUSTER_SECRET`]: the key that Secrets on their way there are encrypted to.
+pub const AGENT_KEY_SECRET: &str = "tombolo-agent-key";
+/// Secret on the parent, in [`SYSTEM_NAMESPACE`]: what the controllers encrypt with.
+pub const CONTROLLERS_KEY_SECRET: &str = "tombolo-controllers-key";
 /// Service account in a child, in [`SYSTEM_NAMESPACE`], that the parent deploys as.
 pub const APP_DEPLOYER: &str = "clusternet-app-deployer";
 /// Service account on the parent that proxied requests run as.
@@ -20,6 +24,8 @@ pub const HUB_PROXY: &str = "clusternet-hub-proxy";
 pub const ADVERTISE_URL_KEY: &str = "apiserver-advertise-url";
 /// Name of the agent, of its Lease, and source of its events.
 pub const AGENT: &str = "clusternet-agent";
+/// What `status.agentVersion` begins with where the agent is ours.
+pub const OWN_AGENT: &str = "tombolo/";
 /// Name of the scheduler, of its Lease, and source of its events.
 pub const SCHEDULER: &str = "clusternet-scheduler";
 /// Name of the controllers, of their Lease, and source of their events.
@@ -30,6 +36,8 @@ pub const HUB: &str = "clusternet-hub";
 pub const GPU: &str = "nvidia.com/gpu";
 /// Group that a bootstrap token's user belongs to.
 pub const BOOTSTRAP_GROUP: &str = "system:bootstrappers:clusternet:register-cluster-token";
+/// Group of every token that was made for one cluster: it may ask, but read no answer.
+pub const JOIN_GROUP: &str = "system:bootstrappers:clusternet:join";
 /// Role in the dedicated namespace.
 pub const MANAGED_CLUSTER_ROLE: &str = "clusternet-managedcluster-role";
 /// Length limit of an event's note.
@@ -38,6 +46,12 @@ pub const EVENT_NOTE_LIMIT: usize = 1_024;
 pub const SUFFIX_LENGTH: usize = 5;
 /// Between two tries of most things.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(5);
+
+/// Group of the tokens that were made for the cluster of a name (a DNS label): it reads the answer to the request for
+/// that name.
+pub fn join_group(cluster_name: &str) -> String {
+    format!("{JOIN_GROUP}:{cluster_name}")
+}
 
 /// Name of a child's ClusterRegistrationRequest, ClusterRole and ClusterRoleBinding on the parent.
 pub fn for_cluster(cluster_id: &str) -> String {

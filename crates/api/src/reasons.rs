@@ -5,6 +5,13 @@ pub const READY: &str = "Ready";
 /// Condition type: the child's init workload is there.
 pub const CLUSTER_INIT: &str = "ClusterInit";
 
+/// Condition type of a Subscription: every cluster has applied what it gets.
+pub const APPLIED: &str = "Applied";
+/// Condition type of a Subscription: every feed is available in every cluster.
+pub const AVAILABLE: &str = "Available";
+/// Condition type of a Subscription: not every detail of its status is said. One of ours; not there otherwise.
+pub const SHORTENED: &str = "Shortened";
+
 /// Reason of Ready: the child's API server is well.
 pub const MANAGED_CLUSTER_READY: &str = "ManagedClusterReady";
 /// Reason of Ready: the child's API server is not well.
@@ -163,3 +170,40 @@ pub const DERIVED_NAME_TAKEN: &str = "DerivedNameTaken";
 pub const PORTS_NOT_OFFERED: &str = "PortsNotOffered";
 /// Event (warning) of a ServiceImport.
 pub const FAILED_IMPORTING_SERVICE: &str = "FailedImportingService";
+/// Event (warning), Tombolo's own: objects stay in a child that the parent does not know.
+pub const ORPHANS_HELD: &str = "OrphansHeld";
+
+/// Condition of a Rollout: whether it is on its way.
+pub const PROGRESSING: &str = "Progressing";
+/// Condition of a Rollout: whether no more clusters failed than may.
+pub const HEALTHY: &str = "Healthy";
+/// Event (normal) of a Rollout, and reason of [`PROGRESSING`].
+pub const ROLLOUT_STARTED: &str = "RolloutStarted";
+/// Event (normal) of a Rollout, and reason of [`PROGRESSING`].
+pub const WAVE_STARTED: &str = "WaveStarted";
+/// Event (normal) of a Rollout.
+pub const WAVE_COMPLETED: &str = "WaveCompleted";
+/// Event (normal) of a Rollout, and reason of [`PROGRESSING`] at `False`.
+pub const ROLLOUT_COMPLETE: &str = "RolloutComplete";
+/// Event (normal) of a Rollout, and reason of [`PROGRESSING`] at `False`.
+pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
+/// Event (warning) of a Rollout, and reason of [`PROGRESSING`] at `False`.
+pub const ROLLOUT_FAILED: &str = "RolloutFailed";
+/// Event (warning) of a Rollout, and reason of [`PROGRESSING`].
+pub const ROLLING_BACK: &str = "RollingBack";
+/// Event (normal) of a Rollout, and reason of [`PROGRESSING`] at `False`.
+pub const ROLLED_BACK: &str = "RolledBack";
+/// Event (warning) of a Rollout, and reason of [`PROGRESSING`] at `False`: what is new cannot be taken yet.
+pub const ROLLOUT_BLOCKED: &str = "RolloutBlocked";
+/// Event (warning) of a Rollout, and reason of [`PROGRESSING`] at `False`.
+pub const INVALID_ROLLOUT: &str = "InvalidRollout";
+/// Event (warning) of a Rollout, and reason of [`PROGRESSING`] at `False`: an older one is for the same Subscription.
+pub const ANOTHER_ROLLOUT: &str = "AnotherRollout";
+/// Reason of [`PROGRESSING`] at `False`.
+pub const SUBSCRIPTION_NOT_FOUND: &str = "SubscriptionNotFound";
+/// Reason of [`HEALTHY`] at `False`.
+pub const CLUSTERS_FAILED: &str = "ClustersFailed";
+/// Reason of [`HEALTHY`].
+pub const AS_EXPECTED: &str = "AsExpected";
+/// Event (warning): a write about a Rollout failed.
+pub const FAILED_ROLLING_OUT: &str = "FailedRollingOut";

@@ -52,8 +52,12 @@ pub fn parse(text: &str) -> Result<Duration, InvalidSettle> {
 
 /// What a Subscription asks for; without a word of its own, or with one that makes no sense, the default.
 pub fn of(subscription: &Value, default: Duration) -> Duration {
-    let asked = meta::annotation(subscription, SETTLE);
-    asked.and_then(|text| parse(text).ok()).unwrap_or(default)
+    asked(subscription).unwrap_or(default)
+}
+
+/// What a Subscription asks for, if that makes sense.
+pub fn asked(subscription: &Value) -> Option<Duration> {
+    parse(meta::annotation(subscription, SETTLE)?).ok()
 }
 
 /// What is wrong with what a Subscription asks for.

@@ -52,7 +52,7 @@ pub fn of(spec: &Value) -> u64 {
         if index > 0 {
             hash.update(b" ");
         }
-        hash.update(byte.to_string().as_bytes());
+        hash.update_number(byte);
     }
     hash.update(b"]");
     u64::from(hash.0)
@@ -65,6 +65,13 @@ impl Fnv {
         for byte in bytes {
             self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(PRIME);
         }
+    }
+
+    /// Its digits.
+    fn update_number(&mut self, number: u8) {
+        let digits = [number / 100, number / 10 % 10, number % 10].map(|digit| b'0' + digit);
+        let leading = digits.iter().take(2).take_while(|digit| **digit == b'0').count();
+        self.update(&digits[leading..]);
     }
 }
 

@@ -17,6 +17,11 @@ fn name(crd: &Value) -> &str {
     crd["metadata"]["name"].as_str().expect("a definition has a name")
 }
 
+/// Kinds that there are here alone.
+fn is_our_own(crd: &Value) -> bool {
+    crd["spec"]["group"] == api::payloads::GROUP
+}
+
 /// What we do otherwise, on purpose: all of it, sorted.
 const DIFFERENCES: &[&str] = &[
     // Narrower, and no agent sends anything else: an id is a UUID from end to end, and stays what it was. Wider: names
@@ -33,8 +38,8 @@ const DIFFERENCES: &[&str] = &[
 fn ours_hold_every_fact_of_theirs() {
     let mut problems = Vec::new();
     let crds = api::crds();
-    assert_eq!(crds.len(), 13);
-    for crd in &crds {
+    assert_eq!(crds.len(), 15);
+    for crd in crds.iter().filter(|crd| !is_our_own(crd)) {
         let theirs = std::fs::read_to_string(facts().join(format!("{}.tsv", name(crd))))
             .expect("a table for each kind");
         let ours = api::facts::derive(crd);
@@ -79,7 +84,7 @@ fn tables_are_current() {
         eprintln!("SKIPPED: tables_are_current: {} is not there", folder.display());
         return;
     }
-    for crd in api::crds() {
+    for crd in api::crds().into_iter().filter(|crd| !is_our_own(crd)) {
         let (plural, group) = name(&crd).split_once('.').expect("a definition's name has a dot");
         let text =
             std::fs::read_to_string(folder.join(format!("{group}_{plural}.yaml"))).expect("a definition");

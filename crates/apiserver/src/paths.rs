@@ -39,6 +39,9 @@ pub(crate) async fn answer(
     if info.path == "/metrics" {
         return Ok(server.metrics().answer());
     }
+    if let Some(handler) = server.path(&info.path) {
+        return Ok(handler());
+    }
     let headers = &request.headers;
     let path = info.path.trim_matches('/');
     let segments: Vec<&str> = path.split('/').collect();

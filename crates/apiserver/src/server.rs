@@ -1,5 +1,6 @@
 //! The server: its configuration, and the way of a request through it.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -16,7 +17,7 @@ use source::{Change, Key, Object, ObjectSource, Write};
 
 use crate::addresses::{Addresses, Grant};
 use crate::authn::{Authenticator, Gate};
-use crate::authz::{Authorizer, check_binding, check_role};
+use crate::authz::{Authorizer, check_binding, check_role, forbidden};
 use crate::body::{Body, BoxError};
 use crate::bulk::Bulk;
 use crate::complaint::Complaint;
@@ -52,7 +53,13 @@ pub struct Config {
     pub namespaces_must_exist: bool,
     /// Adds descriptions to the schemas of OpenAPI documents, if there are any.
     pub describe: Option<Describe>,
+    /// Refuses changes that rights alone would allow, if anybody does.
+    pub guard: Option<Guard>,
 }
+
+/// Why a user (by name) may not make the second object of the first, both of a kind given as `GROUP/PLURAL` (core: just
+/// `PLURAL`); `None` if he may.
+pub type Guard = fn(&str, &str, &Value, &Value) -> Option<&'static str>;
 
 /// Adds descriptions to schemas, which it is given by their names in OpenAPI.
 pub type Describe = fn(&mut serde_json::Map<String, Value>);
@@ -68,6 +75,7 @@ impl Config {
             pods: None,
             namespaces_must_exist: true,
             describe: None,
+            guard: None,
         }
     }
 }
@@ -99,7 +107,11 @@ pub struct ApiServer {
     pub(crate) bulk: Bulk,
     refused: Complaint,
     groups: RwLock<Vec<Arc<dyn GroupHandler>>>,
+    paths: RwLock<BTreeMap<&'static str, PathHandler>>,
 }
+
+/// Answers a `GET` of a path that is no resource.
+pub type PathHandler = Arc<dyn Fn() -> Response<Body> + Send + Sync>;
 
 impl fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +138,7 @@ impl ApiServer {
             bulk: Bulk::default(),
             refused: Complaint::default(),
             groups: RwLock::default(),
+            paths: RwLock::default(),
         }))
     }
 
@@ -169,6 +182,17 @@ impl ApiServer {
     /// Adds a virtual API group.
     pub fn add_group(&self, group: Arc<dyn GroupHandler>) {
         self.groups.write().expect("no holder panics").push(group);
+    }
+
+    pub(crate) fn path(&self, path: &str) -> Option<PathHandler> {
+        self.paths.read().expect("no holder panics").get(path).cloned()
+    }
+
+    /// Adds a path that is no resource. Who may `get` it is said by `nonResourceURLs` of roles; without one that is
+    /// `system:masters` alone.
+    pub fn add_path(&self, path: &'static str, handler: PathHandler) {
+        let mut paths = self.paths.write().expect("no holder panics");
+        paths.insert(path, handler);
     }
 
     /// Answers one request; never fails, every error is a `Status`.
@@ -275,7 +299,7 @@ impl ApiServer {
     }
 
     /// Gives an object what depends on others of its kind (addresses of services, accepted names of definitions),
-    /// and refuses rights that the writer does not hold.
+    /// and refuses rights that the writer does not hold, and what the guard refuses.
     pub(crate) async fn settle(
         &self,
         served: &Served,
@@ -283,6 +307,12 @@ impl ApiServer {
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<Grant, ApiError> {
+        if let (Some(guard), Some(old)) = (self.config.guard, old)
+            && let Some(why) = guard(&user.name, served.storage.as_str(), old, object)
+        {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            return Err(forbidden(&served.group, &served.plural, name, why));
+        }
         match served.storage.as_str() {
             definitions::DEFINITIONS => {
                 let now = handlers::timestamp(self.env().now());

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::pki::{Pki, PkiError, ServingCertificate};
+use apiserver::pki::{Pki, PkiError, ServingCertificate, Step};
 use clock::Env;
 use clock::disk::Disk;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use runtime::{CancellationToken, Chain};
 use tokio::sync::watch;
 
@@ -14,6 +14,10 @@ use tokio::sync::watch;
 const LOOK_PERIOD: Duration = Duration::from_hours(1);
 /// After a renewal that failed.
 const RETRY_PERIOD: Duration = Duration::from_mins(5);
+
+/// How long a control plane runs at least before one authority takes another's place by itself: whoever came by last
+/// before it was stopped comes by again, and hears of the one that was announced.
+pub(crate) const SETTLING: SignedDuration = SignedDuration::from_hours(24);
 
 /// Renews the certificates of one control plane.
 pub(crate) struct Certificates {
@@ -24,6 +28,10 @@ pub(crate) struct Certificates {
     pub(crate) serving: Arc<ServingCertificate>,
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: watch::Sender<String>,
+    /// The authorities that are trusted, PEM.
+    pub(crate) trusted: watch::Sender<String>,
+    /// When this has run for [`SETTLING`].
+    pub(crate) settled: Timestamp,
 }
 
 impl Certificates {
@@ -59,11 +67,35 @@ impl Certificates {
 
     /// Renews, and puts the new ones where they are used. A handful of small files is written, a few times a year.
     fn renew(&self) -> Result<Timestamp, PkiError> {
-        let pki = Pki::load_or_create(&*self.disk, &[], &self.env)?;
+        let load = || Pki::load_or_create(&*self.disk, &[], &self.env);
+        let mut pki = load()?;
+        if self.step_at(&pki) <= self.env.now() {
+            let step = Pki::succeed(&*self.disk, &self.env)?;
+            tracing::info!(
+                control_plane = self.name,
+                ?step,
+                "one certificate authority follows another"
+            );
+            pki = load()?;
+        }
+        self.trusted
+            .send_if_modified(|now| std::mem::replace(now, pki.trusted_pem.clone()) != pki.trusted_pem);
         self.serving.replace(&pki.serving)?;
         self.kubeconfig
             .send_replace(pki.admin_kubeconfig(&self.name, &self.url).to_text());
-        Ok(pki.renewal_at())
+        Ok(self.due(&pki))
+    }
+
+    /// When the first thing is to be done about them.
+    pub(crate) fn due(&self, pki: &Pki) -> Timestamp {
+        pki.renewal_at().min(self.step_at(pki))
+    }
+
+    fn step_at(&self, pki: &Pki) -> Timestamp {
+        match pki.next_step {
+            (Step::Announce, due) => due,
+            (Step::Succeed | Step::Forget, due) => due.max(self.settled),
+        }
     }
 }
 
@@ -76,7 +108,7 @@ fn pause(now: Timestamp, due: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use clock::disk::SimDisk;
-    use jiff::SignedDuration;
+    use rustls::client::danger::ServerCertVerifier as _;
 
     use super::*;
 
@@ -118,14 +150,7 @@ mod tests {
             CancellationToken::new(),
         );
         let (sender, mut kubeconfig) = watch::channel(String::new());
-        let certificates = Certificates {
-            name: "test".to_owned(),
-            url: "https://127.0.0.1".to_owned(),
-            disk: disk.clone(),
-            env: env.clone(),
-            serving: serving.clone(),
-            kubeconfig: sender,
-        };
+        let certificates = certificates(&disk, &env, &serving, sender, watch::channel(String::new()).0);
         let mut due = pki.renewal_at();
         let running = tokio::spawn(certificates.run(due, shutdown.clone()));
         for _ in 0..3 {
@@ -147,6 +172,79 @@ mod tests {
             assert!(renewed.serving.not_after() > env.now() + SignedDuration::from_hours(300 * 24));
             due = renewed.renewal_at();
         }
+        shutdown.cancel();
+        running.await.unwrap();
+    }
+
+    fn certificates(
+        disk: &Arc<SimDisk>,
+        env: &Env,
+        serving: &Arc<ServingCertificate>,
+        kubeconfig: watch::Sender<String>,
+        trusted: watch::Sender<String>,
+    ) -> Certificates {
+        Certificates {
+            name: "test".to_owned(),
+            url: "https://127.0.0.1".to_owned(),
+            disk: disk.clone(),
+            env: env.clone(),
+            serving: serving.clone(),
+            kubeconfig,
+            trusted,
+            settled: env.now() + SETTLING,
+        }
+    }
+
+    /// Whether a client that trusts these authorities believes what is shown.
+    fn believes(trusted: &str, shown: &ServingCertificate, now: Timestamp) -> bool {
+        use rustls::pki_types::pem::PemObject as _;
+        use rustls::pki_types::{CertificateDer, UnixTime};
+        let mut roots = rustls::RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
+            roots.add(authority.unwrap()).unwrap();
+        }
+        let provider = apiserver::pki::provider();
+        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let seconds = u64::try_from(now.as_second()).unwrap();
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let (name, shown) = ("localhost".try_into().unwrap(), shown.current());
+        let verdict = verifier
+            .build()
+            .unwrap()
+            .verify_server_cert(&shown.cert[0], &[], &name, &[], time);
+        verdict.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_by_once_in_four_weeks_never_loses_sight_of_it() {
+        let env = Env {
+            clock: Arc::new(Wall(tokio::time::Instant::now())),
+            ..Env::system()
+        };
+        let disk = Arc::new(SimDisk::new(1));
+        let pki = Pki::load_or_create(&*disk, &[], &env).unwrap();
+        let first = pki.trusted_pem.clone();
+        let serving = ServingCertificate::new(&pki.serving).unwrap();
+        let (sender, trusted) = watch::channel(first.clone());
+        let certificates = certificates(&disk, &env, &serving, watch::channel(String::new()).0, sender);
+        let shutdown = CancellationToken::new();
+        let due = certificates.due(&pki);
+        let running = tokio::spawn(certificates.run(due, shutdown.clone()));
+        let mut bundles = vec![first.clone()];
+        for visit in 0..(12 * 13) {
+            let held = trusted.borrow().clone();
+            if bundles.last() != Some(&held) {
+                bundles.push(held.clone());
+            }
+            for _ in 0..28 {
+                tokio::time::sleep(Duration::from_hours(24)).await;
+                assert!(believes(&held, &serving, env.now()), "visit {visit}");
+            }
+        }
+        let count = |bundle: &String| bundle.matches("BEGIN").count();
+        let counts: Vec<usize> = bundles.iter().map(count).collect();
+        assert_eq!(counts, [1, 2, 2, 1], "alone, announced, succeeded, alone");
+        assert!(!believes(&first, &serving, env.now()), "the old one is forgotten");
         shutdown.cancel();
         running.await.unwrap();
     }

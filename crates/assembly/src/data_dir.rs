@@ -99,6 +99,12 @@ pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
+/// Makes durable which names a folder holds.
+pub(crate) fn sync(path: &Path) -> std::io::Result<()> {
+    let is_here = path.as_os_str().is_empty();
+    File::open(if is_here { Path::new(".") } else { path })?.sync_all()
+}
+
 /// Writes a private file anew whenever its text changes.
 pub(crate) async fn rewrite_private(path: PathBuf, mut text: watch::Receiver<String>) {
     while text.changed().await.is_ok() {

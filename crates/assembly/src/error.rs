@@ -23,6 +23,52 @@ pub enum Error {
         /// Who holds its lock.
         holder: String,
     },
+    /// A file cannot be used.
+    #[error("the file {path:?} cannot be used")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file of a backup is there already.
+    #[error("the file {path:?} is there already: name another, or replace it with --force")]
+    Exists {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// A file is no whole backup.
+    #[error("the backup {path:?} cannot be used")]
+    Archive {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: store::archive::ArchiveError,
+    },
+    /// A backup is whole, but none of a hub.
+    #[error("the backup {path:?} lacks {missing:?}: it is none of a hub")]
+    Incomplete {
+        /// Which file.
+        path: PathBuf,
+        /// What is not in it.
+        missing: String,
+    },
+    /// A backup is not restored into a folder that is in use.
+    #[error("{path:?} is not empty ({names}): name a folder that is not there yet with --data-dir")]
+    NotEmpty {
+        /// Which folder.
+        path: PathBuf,
+        /// What is in it.
+        names: String,
+    },
+    /// There is no hub to make a backup of.
+    #[error("there is no hub in {path:?}: name the data folder of a `tombolo up` with --data-dir")]
+    NoHub {
+        /// Which folder.
+        path: PathBuf,
+    },
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on; name another address with --listen")]
     Listen {

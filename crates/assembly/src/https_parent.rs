@@ -13,16 +13,23 @@ use tunnel::{Connector, TlsConnector};
 pub struct HttpsParent {
     /// The parent's API server.
     pub url: String,
-    /// Its authority, PEM, as the operator named it; `None` trusts what registration told, before that the
-    /// operating system's authorities.
+    /// Its authority, PEM, as the operator named it. What registration told is trusted too; without both the operating
+    /// system's authorities are.
     pub authority_pem: Option<String>,
 }
 
 impl HttpsParent {
-    /// Whom to believe: what the operator named counts more than what registration told.
+    /// Whom to believe: what the operator named, and what the parent told over a connection to one of those. So another
+    /// authority of the parent is followed, whatever the operator named once.
     fn trusted(&self, credential: &Credential) -> Option<Vec<u8>> {
-        let named = self.authority_pem.clone().map(String::into_bytes);
-        named.or_else(|| credential.ca.clone().filter(|pem| !pem.is_empty()))
+        let named = self.authority_pem.as_deref().unwrap_or_default().trim();
+        let told = credential.ca.as_deref().unwrap_or_default().trim_ascii();
+        let all = if named.as_bytes() == told {
+            told.to_vec()
+        } else {
+            [named.as_bytes(), told].join(&b'\n')
+        };
+        (!all.trim_ascii().is_empty()).then_some(all)
     }
 }
 
@@ -49,5 +56,34 @@ impl ParentConnector for HttpsParent {
             }
         };
         Ok(Arc::new(TlsConnector::new(Arc::new(config))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_named_and_what_the_parent_told_are_trusted() {
+        for (named, told, expected) in [
+            (None, None, None),
+            (None, Some(""), None),
+            (Some("a\n"), None, Some("a\n")),
+            (None, Some("b\n"), Some("\nb")),
+            (Some("a\n"), Some("a\n"), Some("a")),
+            (Some("a\n"), Some("a\nb\n"), Some("a\na\nb")),
+        ] {
+            let parent = HttpsParent {
+                url: "https://parent".to_owned(),
+                authority_pem: named.map(str::to_owned),
+            };
+            let credential = Credential {
+                token: "t".to_owned(),
+                ca: told.map(|pem| pem.as_bytes().to_vec()),
+            };
+            let trusted = parent.trusted(&credential).map(|pem| pem.trim_ascii().to_vec());
+            let expected = expected.map(|pem| pem.trim().as_bytes().to_vec());
+            assert_eq!(trusted, expected, "{named:?} {told:?}");
+        }
     }
 }

@@ -44,8 +44,30 @@ pub(crate) async fn prepare(administrator: &Client) -> Result<Ensured, Error> {
     ensure(administrator, &manifest_resources(), &manifests()).await
 }
 
-/// Starts hub, scheduler and controllers, each with its own account.
-pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> Hub {
+/// A role that can run in a process of its own instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// The scheduler.
+    Scheduler,
+    /// The controllers.
+    Controllers,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Scheduler, Self::Controllers];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scheduler => "scheduler",
+            Self::Controllers => "controllers",
+        }
+    }
+}
+
+/// Starts hub, scheduler and controllers, each with its own account, but for those that others run.
+pub(crate) fn start_roles(plane: &Plane, env: &Env, without: &[Role], tasks: &mut Supervisor) -> Hub {
     let shutdown = tasks.shutdown().clone();
     let hub = Hub::new(
         plane.account(names::HUB).with_server(&plane.url),
@@ -61,27 +83,31 @@ pub(crate) fn start_roles(plane: &Plane, env: &Env, tasks: &mut Supervisor) -> H
         .server
         .metrics()
         .hook(move |text| text.push_str(&metered.metrics()));
-    let scheduling = scheduler::Config::default();
-    let counted = scheduling.metrics.clone();
-    plane
-        .server
-        .metrics()
-        .hook(move |text| text.push_str(&counted.render()));
-    let client = plane.account(names::SCHEDULER).with_server(&plane.url);
-    tasks.spawn(
-        "scheduler",
-        scheduler::run(scheduling, client, env.clone(), shutdown.clone()),
-    );
-    let controlling = controllers::Config::default();
-    let counted = controlling.metrics.clone();
-    plane
-        .server
-        .metrics()
-        .hook(move |text| text.push_str(&counted.render()));
-    let client = plane.account(names::CONTROLLERS).with_server(&plane.url);
-    tasks.spawn(
-        "controllers",
-        controllers::run(controlling, client, env.clone(), shutdown),
-    );
+    if !without.contains(&Role::Scheduler) {
+        let scheduling = scheduler::Config::default();
+        let counted = scheduling.metrics.clone();
+        plane
+            .server
+            .metrics()
+            .hook(move |text| text.push_str(&counted.render()));
+        let client = plane.account(names::SCHEDULER).with_server(&plane.url);
+        tasks.spawn(
+            Role::Scheduler.name(),
+            scheduler::run(scheduling, client, env.clone(), shutdown.clone()),
+        );
+    }
+    if !without.contains(&Role::Controllers) {
+        let controlling = controllers::Config::default();
+        let counted = controlling.metrics.clone();
+        plane
+            .server
+            .metrics()
+            .hook(move |text| text.push_str(&counted.render()));
+        let client = plane.account(names::CONTROLLERS).with_server(&plane.url);
+        tasks.spawn(
+            Role::Controllers.name(),
+            controllers::run(controlling, client, env.clone(), shutdown),
+        );
+    }
     hub
 }

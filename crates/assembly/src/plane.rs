@@ -3,25 +3,34 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::authn::{self, Anonymous, Authenticator, FrontProxy, FrontProxyHeaders};
 use apiserver::authz::Rbac;
 use apiserver::bootstrap_policy::Facts;
 use apiserver::controllers::govern;
 use apiserver::listen::{self, Limits};
-use apiserver::pki::{Pki, ServingCertificate, server_config};
+use apiserver::pki::{Pki, ServingCertificate, Step, server_config};
 use apiserver::tokens::{DEFAULT_ISSUER, TokenKeys};
 use apiserver::{ApiServer, PodBackend, UserInfo};
 use clock::Env;
-use clock::disk::SystemDisk;
+use clock::disk::{Disk, SystemDisk};
+use jiff::Timestamp;
 use kubeio::Client;
-use runtime::Supervisor;
+use runtime::{CancellationToken, Chain, Supervisor, TaskTracker};
 use store::{Mode, Options, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, SETTLING};
 use crate::{Error, data_dir};
+
+/// The folders of a control plane: its keys and its objects.
+pub(crate) const KEYS: &str = "pki";
+pub(crate) const OBJECTS: &str = "store";
+
+/// Between two tries to tell whom to trust.
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// A running control plane.
 #[derive(Debug, Clone)]
@@ -32,10 +41,12 @@ pub struct Plane {
     pub store: Arc<Store>,
     /// Where it listens, as a URL.
     pub url: String,
-    /// Its certificate authority, PEM.
+    /// The certificate authorities that it is known by, PEM, as they were when it started.
     pub authority_pem: String,
     /// The administrator's kubeconfig, which changes when its certificate is renewed. It holds a key.
     pub kubeconfig: watch::Receiver<String>,
+    /// Where its keys are.
+    pub(crate) keys: Arc<dyn Disk>,
 }
 
 impl Plane {
@@ -57,11 +68,11 @@ impl Plane {
                 .and_then(|()| SystemDisk::open(&path))
                 .map_err(|source| Error::Folder { path, source })
         };
-        let keys = Arc::new(open("pki")?);
+        let keys: Arc<dyn Disk> = Arc::new(open(KEYS)?);
         let pki = Pki::load_or_create(&*keys, &[], env)?;
-        let store = Store::open(Arc::new(open("store")?), Options::new(env.clone()), Mode::Thread).map_err(
+        let store = Store::open(Arc::new(open(OBJECTS)?), Options::new(env.clone()), Mode::Thread).map_err(
             |source| Error::Store {
-                path: folder.join("store"),
+                path: folder.join(OBJECTS),
                 source,
             },
         )?;
@@ -81,20 +92,15 @@ impl Plane {
         })?;
         let url = format!("https://{address}");
         let facts = Facts::of(&pki, address.port());
-        let governed = govern(&server, facts, tasks.shutdown())
-            .await
-            .map_err(|source| Error::Object {
-                object: "a default object".into(),
-                source: source.into(),
-            })?;
+        let (trusted, trusts) = watch::channel(pki.trusted_pem.clone());
+        let mut government = Government::begin(server.clone(), facts, tasks.shutdown()).await?;
         tasks.spawn(format!("{name}: garbage collection and namespaces"), async move {
-            governed.close();
-            governed.wait().await;
+            government.follow(trusts).await;
             Ok::<(), Error>(())
         });
         let certificate = ServingCertificate::new(&pki.serving)?;
         let authorities = [
-            pki.authority.certificate_pem(),
+            pki.trusted_pem.as_str(),
             pki.front_proxy_authority.certificate_pem(),
         ];
         let tls = server_config(certificate.clone(), &authorities)?;
@@ -113,12 +119,15 @@ impl Plane {
         let certificates = Certificates {
             name: name.to_owned(),
             url: url.clone(),
-            disk: keys,
+            disk: keys.clone(),
             env: env.clone(),
             serving: certificate,
             kubeconfig: sender,
+            trusted,
+            settled: env.now().saturating_add(SETTLING).unwrap_or(Timestamp::MAX),
         };
-        let renewing = certificates.run(pki.renewal_at(), tasks.shutdown().clone());
+        let due = certificates.due(&pki);
+        let renewing = certificates.run(due, tasks.shutdown().clone());
         tasks.spawn(format!("{name}: certificates"), async move {
             renewing.await;
             Ok::<(), Error>(())
@@ -126,8 +135,9 @@ impl Plane {
         Ok(Self {
             server,
             store,
-            authority_pem: pki.authority.certificate_pem().to_owned(),
+            authority_pem: pki.trusted_pem,
             kubeconfig,
+            keys,
             url,
         })
     }
@@ -144,8 +154,87 @@ impl Plane {
     }
 }
 
+/// Takes the next step of replacing the certificate authority of a control plane that does not run.
+///
+/// # Errors
+/// [`Error`] of the keys.
+pub(crate) fn replace_authority(folder: &Path, env: &Env) -> Result<Step, Error> {
+    let path = folder.join(KEYS);
+    let keys = data_dir::make(&path)
+        .and_then(|()| SystemDisk::open(&path))
+        .map_err(|source| Error::Folder { path, source })?;
+    Pki::load_or_create(&keys, &[], env)?;
+    Ok(Pki::succeed(&keys, env)?)
+}
+
+/// The controllers that every control plane has, which tell everybody whom to trust.
+struct Government {
+    server: Arc<ApiServer>,
+    facts: Facts,
+    shutdown: CancellationToken,
+    running: (CancellationToken, TaskTracker),
+}
+
+impl Government {
+    async fn begin(
+        server: Arc<ApiServer>,
+        facts: Facts,
+        shutdown: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let stop = shutdown.child_token();
+        let running = govern(&server, facts.clone(), &stop)
+            .await
+            .map_err(|source| Error::Object {
+                object: "a default object".into(),
+                source: source.into(),
+            })?;
+        Ok(Self {
+            server,
+            facts,
+            shutdown: shutdown.clone(),
+            running: (stop, running),
+        })
+    }
+
+    /// Begins anew whenever other authorities are to be trusted, until the shutdown is over.
+    async fn follow(&mut self, mut trusts: watch::Receiver<String>) {
+        while let Some(Ok(())) = self.shutdown.run_until_cancelled(trusts.changed()).await {
+            let pem = trusts.borrow_and_update().clone();
+            if let Some(authenticator) = self.server.gate().authenticator()
+                && let Err(error) = authenticator.trust(&pem)
+            {
+                tracing::error!(error = %Chain(&error), "certificates of another authority are not accepted");
+            }
+            self.facts.authority_pem = Some(pem.clone());
+            self.facts.client_authorities_pem = Some(pem);
+            self.end().await;
+            while let Err(error) = self.again().await {
+                tracing::error!(error = %Chain(&error), "it is not told whom to trust");
+                let pause = tokio::time::sleep(RETRY_PERIOD);
+                if self.shutdown.run_until_cancelled(pause).await.is_none() {
+                    return;
+                }
+            }
+        }
+        self.shutdown.cancelled().await;
+        self.end().await;
+    }
+
+    async fn again(&mut self) -> Result<(), Error> {
+        *self = Self::begin(self.server.clone(), self.facts.clone(), &self.shutdown).await?;
+        Ok(())
+    }
+
+    async fn end(&self) {
+        let (stop, running) = &self.running;
+        stop.cancel();
+        running.close();
+        running.wait().await;
+    }
+}
+
 /// An API server over a store, with this control plane's keys.
-async fn serve_source(
+pub(crate) async fn serve_source(
     store: &Arc<Store>,
     pki: &Pki,
     env: &Env,
@@ -162,7 +251,7 @@ async fn serve_source(
         source: store.clone(),
         env: env.clone(),
         tokens: Arc::new(tokens),
-        client_authorities_pem: Some(pki.authority.certificate_pem().to_owned()),
+        client_authorities_pem: Some(pki.trusted_pem.clone()),
         front_proxy: Some(front_proxy),
         anonymous: Anonymous::Allowed,
     })?;
@@ -170,6 +259,7 @@ async fn serve_source(
         authenticator: Some(Arc::new(authenticator)),
         pods,
         describe: Some(api::descriptions::describe),
+        guard: Some(api::install::limits::refusal),
         ..apiserver::Config::new(store.clone(), env.clone(), Arc::new(Rbac::new(store.clone())))
     };
     Ok(ApiServer::start(config).await?)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::kubernetes::SECRETS;
 use api::names::BOOTSTRAP_GROUP;
+use apiserver::pki::Step;
 use clock::Env;
 use kubeio::{Client, ListOptions};
 use machinery::meta;
@@ -16,7 +17,8 @@ use tokio::time::Instant;
 
 use crate::demo::{self, Watcher, shown};
 use crate::member::{MemberConfig, start_member};
-use crate::{DataDir, Error, HttpsParent, Plane, data_dir, parent};
+use crate::parent::Role;
+use crate::{DataDir, Error, HttpsParent, Plane, backup, data_dir, parent, plane};
 
 /// How long the roles may take to stop: they give back their leases.
 const ROLES_DEADLINE: Duration = Duration::from_secs(4);
@@ -42,6 +44,10 @@ pub struct UpConfig {
     pub demo: bool,
     /// Whether to end once everything is ready.
     pub exit_when_ready: bool,
+    /// Whether to take the next step of replacing the hub's certificate authority first.
+    pub replace_authority: bool,
+    /// What does not run in this process.
+    pub without: Vec<Role>,
 }
 
 /// Runs until the token is cancelled (or everything is ready, if that was asked for).
@@ -108,6 +114,9 @@ async fn start(
 ) -> Result<(), Error> {
     let begin = Instant::now();
     let mut say = |line: String| writeln!(out, "{line}").map_err(Error::Output);
+    if config.replace_authority {
+        say(told(plane::replace_authority(folder.root(), env)?).to_owned())?;
+    }
     let parent = Plane::start(
         "tombolo",
         folder.root(),
@@ -122,15 +131,17 @@ async fn start(
         shown(begin.elapsed()),
         parent.url
     ))?;
+    backup::serve(&parent);
     let administrator = parent.administrator();
     let prepared = parent::prepare(&administrator).await?;
-    let hub = parent::start_roles(&parent, env, &mut tasks.roles);
+    let hub = parent::start_roles(&parent, env, &config.without, &mut tasks.roles);
     // Not before: whoever finds it finds everything behind it.
     hand_out_kubeconfig(folder, &parent, &mut tasks.roles)?;
     let (made, changed) = (prepared.created, prepared.changed);
     say(format!(
-        "{:>8}  hub, scheduler and controllers running ({made} objects made, {changed} changed)",
-        shown(begin.elapsed())
+        "{:>8}  {} running ({made} objects made, {changed} changed)",
+        shown(begin.elapsed()),
+        running(&config.without)
     ))?;
     if config.members == 0 {
         say(format!("kubeconfig: {}", folder.kubeconfig().display()))?;
@@ -199,6 +210,31 @@ async fn start(
         print_next_steps(out, folder).map_err(Error::Output)?;
     }
     Ok(())
+}
+
+/// What a step means.
+fn told(step: Step) -> &'static str {
+    match step {
+        Step::Announce => {
+            "a new certificate authority is announced: it signs in 30 days, or from the next start with --rotate-ca"
+        }
+        Step::Succeed => {
+            "the new certificate authority signs: the old one is trusted until 60 days after the announcement, or the next \
+             start with --rotate-ca"
+        }
+        Step::Forget => "the old certificate authority is trusted no longer",
+    }
+}
+
+/// Which roles run, in words.
+fn running(without: &[Role]) -> String {
+    let roles = Role::ALL.iter().filter(|role| !without.contains(*role));
+    let mut names: Vec<&str> = roles.map(|role| role.name()).collect();
+    let Some(last) = names.pop() else {
+        return "hub".to_owned();
+    };
+    names.insert(0, "hub");
+    format!("{} and {last}", names.join(", "))
 }
 
 /// Writes the administrator's kubeconfig, now and whenever its certificate is renewed.
@@ -284,4 +320,21 @@ fn secret_text(secret: &Value, key: &str) -> String {
             Vec::new()
         });
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_which_roles_run() {
+        for (without, expected) in [
+            (&[] as &[Role], "hub, scheduler and controllers"),
+            (&[Role::Controllers], "hub and scheduler"),
+            (&[Role::Scheduler], "hub and controllers"),
+            (&Role::ALL, "hub"),
+        ] {
+            assert_eq!(running(without), expected);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The small simulation: some seeds that must go well, and the promise that a seed is a run.
 
+use std::time::Duration;
+
 use assembly::sim::{SimConfig, SimReport, run, run_together};
 
 fn well(config: SimConfig) -> SimReport {
@@ -36,4 +38,21 @@ fn another_seed_gives_another_trace() {
 #[test]
 fn edits_that_are_made_together_take_effect_together() {
     run_together(5).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_larger_fleet_lives_for_a_while() {
+    let report = well(SimConfig {
+        clusters: 6,
+        lasts: Some(Duration::from_mins(5)),
+        ..SimConfig::new(1)
+    });
+    assert!(report.virtual_seconds > 300.0, "{report}");
+}
+
+#[test]
+fn children_whose_clocks_are_minutes_wrong_are_not_taken_for_lost() {
+    for seed in [4, 6] {
+        well(SimConfig::new(seed));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use kubeio::{Discovery, Patch};
+use kubeio::{Client, Discovery, Patch};
 use machinery::patch::{json_merge_diff, merge_patch, strategic_diff, strategic_merge};
 use machinery::{ApiResource, builtin, meta};
 use serde_json::{Value, json};
@@ -153,14 +153,35 @@ async fn apply_one(hub: &Hub, wanted: &Wanted) -> Result<&'static str, Error> {
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Ok("unchanged");
     }
-    let name = meta::name(&wanted.object);
-    let patched = hub
-        .client
-        .patch(&wanted.resource, namespace, name, None, kind, &patch)
-        .await
-        .map_err(failed())?;
+    let sent = send(&hub.client, wanted, &live, kind, &patch).await?;
+    let patched = sent.map_err(failed())?;
     let same = meta::resource_version(&patched) == meta::resource_version(&live);
     Ok(if same { "unchanged" } else { "configured" })
+}
+
+/// Sends a patch, in another way to a hub that does not know this one.
+async fn send(
+    client: &Client,
+    wanted: &Wanted,
+    live: &Value,
+    kind: Patch,
+    patch: &Value,
+) -> Result<Result<Value, kubeio::Error>, Error> {
+    let (namespace, name) = (wanted.namespace.as_deref(), meta::name(&wanted.object));
+    let send = |kind, patch| client.patch(&wanted.resource, namespace, name, None, kind, patch);
+    let strategic = kind == Patch::Strategic;
+    match send(kind, patch).await {
+        Err(error) if strategic && is_refused(&error) => {
+            let after = wanted.patched(live)?;
+            Ok(send(Patch::Merge, &json_merge_diff(live, &after, live)).await)
+        }
+        sent => Ok(sent),
+    }
+}
+
+/// Whether a hub may not know this kind of patch: upstream's has no types for templates, and refuses strategic ones (400).
+fn is_refused(error: &kubeio::Error) -> bool {
+    error.api().is_some_and(|error| matches!(error.code, 400 | 415))
 }
 
 /// Makes templates that must not be there yet.
@@ -256,6 +277,10 @@ fn changed_lines(before: &str, after: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     #[test]
@@ -280,6 +305,58 @@ mod tests {
         live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
         assert_eq!(wanted.patch(&live).expect("it can be compared").1, json!({}));
         assert_eq!(wanted.patched(&live).expect("it can be compared"), live);
+    }
+
+    #[tokio::test]
+    async fn a_hub_that_takes_no_strategic_patches_gets_another() {
+        let deployment = |image: &str| {
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"template": {"spec": {"containers": [{"name": "web", "image": image}]}}},
+            })
+        };
+        let wanted = |image: &str| Wanted {
+            resource: ApiResource::namespaced("shadow", "v1alpha1", "deployments", "Deployment"),
+            namespace: Some("default".into()),
+            object: deployment(image),
+        };
+        let mut live = wanted("old").annotated();
+        live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        let wanted = wanted("new");
+        for (refusal, tried) in [(400, 2), (415, 2), (403, 1), (409, 1)] {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let (requests, before) = (Arc::clone(&seen), live.clone());
+            let client = Client::from_service(tower::service_fn(
+                move |request: http::Request<http_body_util::Full<bytes::Bytes>>| {
+                    let (requests, before) = (Arc::clone(&requests), before.clone());
+                    async move {
+                        let kind = request.headers()["content-type"].to_str().unwrap().to_owned();
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        let strategic = kind.starts_with("application/strategic-merge-patch");
+                        requests.lock().unwrap().push(kind);
+                        let mut after = before;
+                        merge_patch(&mut after, &serde_json::from_slice(&body).unwrap());
+                        let answer = http::Response::builder().header("content-type", "application/json");
+                        Ok::<_, std::convert::Infallible>(if strategic {
+                            let status = json!({"kind": "Status", "apiVersion": "v1", "code": refusal,
+                                "message": "strategic merge patch format is not supported"});
+                            answer.status(refusal).body(status.to_string()).unwrap()
+                        } else {
+                            answer.body(after.to_string()).unwrap()
+                        })
+                    }
+                },
+            ));
+            let (kind, patch) = wanted.patch(&live).unwrap();
+            let sent = send(&client, &wanted, &live, kind, &patch).await.unwrap();
+            assert_eq!(seen.lock().unwrap().len(), tried, "{refusal}");
+            assert_eq!(sent.is_ok(), tried == 2, "{refusal}");
+            if let Ok(stored) = sent {
+                let container = &stored["spec"]["template"]["spec"]["containers"][0];
+                let expected = json!({"name": "web", "image": "new", "imagePullPolicy": "Always"});
+                assert_eq!(*container, expected, "what the hub filled in stays");
+            }
+        }
     }
 
     #[test]

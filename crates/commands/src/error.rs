@@ -45,6 +45,9 @@ pub enum Error {
     /// Something that a command needs is not there (yet).
     #[error("{0}")]
     Missing(String),
+    /// What a command was to follow came to a bad end.
+    #[error("{0}")]
+    Failed(String),
     /// The hub refused, or cannot be reached.
     #[error("{doing}")]
     Hub {

@@ -5,15 +5,19 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use api::apps::{FEED_INVENTORIES, SUBSCRIPTIONS};
+use api::apps::{BASES, FEED_INVENTORIES, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
+use api::{annotations, labels};
 use jiff::Timestamp;
 use kubeio::ListOptions;
+use machinery::meta;
 use placement::explain::{Row, explain as rows};
-use placement::{Cluster, ClusterKey, Config, Decision, Inventory, Snapshot, Strategy, Subscription, place};
+use placement::{
+    Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Snapshot, Strategy, Subscription, place,
+};
 use serde_json::{Value, json};
 
-use crate::output::{print_objects, print_table};
+use crate::output::{plain, print_objects, print_table};
 use crate::{Error, Format, Hub};
 
 /// Prints for each cluster whether a Subscription goes there, why, and what would change that, as a scheduler of this
@@ -49,6 +53,7 @@ pub async fn explain(
         .list_all(&MANAGED_CLUSTERS, None, &ListOptions::default())
         .await
         .map_err(Error::hub("the clusters cannot be listed"))?;
+    let versions = versions(hub, &object).await?;
     let unfit = |why: String| Error::Usage(format!("Subscription {name:?}: {why}"));
     let subscription = Subscription::from_value(&object).map_err(|error| unfit(error.to_string()))?;
     let profile = config.profile(&subscription.scheduler_name).ok_or_else(|| {
@@ -57,12 +62,7 @@ pub async fn explain(
             subscription.scheduler_name
         ))
     })?;
-    let clusters: BTreeMap<_, _> = members
-        .items
-        .iter()
-        .filter_map(Cluster::from_value)
-        .map(|cluster| (cluster.key.clone(), cluster))
-        .collect();
+    let clusters: Fleet = members.items.iter().filter_map(Cluster::from_value).collect();
     let inventory = inventory.as_ref().map(Inventory::from_value);
     let snapshot = Snapshot {
         inventory: inventory.as_ref(),
@@ -74,12 +74,25 @@ pub async fn explain(
     let rows = rows(&snapshot, &placement);
     let conclusion = conclusion(&object, &placement.decision);
     if !matches!(format, Format::Table | Format::Wide) {
-        let document = document(&subscription, &rows, &conclusion);
+        let document = document(&subscription, &rows, &versions, &conclusion);
         return print_objects(out, format, vec![document], true);
     }
-    table(out, &subscription, &rows, clusters.len())?;
+    table(out, &subscription, &rows, &versions, clusters.len())?;
     writeln!(out, "{conclusion}")?;
     Ok(())
+}
+
+/// Which version the cluster of each dedicated namespace is to have, where a Rollout has a say.
+async fn versions(hub: &Hub, subscription: &Value) -> Result<BTreeMap<String, String>, Error> {
+    let own = format!("{}={}", labels::SUBSCRIPTION_UID, meta::uid(subscription));
+    let bases = hub.client.list_all(&BASES, None, &ListOptions::labels(own)).await;
+    let bases = bases.map_err(Error::hub("its Bases cannot be listed"))?.items;
+    let version = |base: &Value| {
+        let version = meta::annotation(base, annotations::VERSION)?;
+        let short = distribution::rollout::short(version).to_owned();
+        Some((meta::namespace(base).to_owned(), short))
+    };
+    Ok(bases.iter().filter_map(version).collect())
 }
 
 /// The name in `NAME` or `TYPE/NAME`.
@@ -104,6 +117,7 @@ fn table(
     out: &mut (dyn Write + Send),
     subscription: &Subscription,
     rows: &[Row],
+    versions: &BTreeMap<String, String>,
     clusters: usize,
 ) -> Result<(), Error> {
     let bound = subscription.bound.clusters.len();
@@ -117,25 +131,38 @@ fn table(
     if rows.is_empty() {
         return Ok(());
     }
-    let header = ["CLUSTER", "BOUND", "VERDICT", "SCORE", "REPLICAS"].map(ToOwned::to_owned);
+    let mut header = vec!["CLUSTER", "BOUND", "VERDICT", "SCORE", "REPLICAS"];
+    if !versions.is_empty() {
+        header.push("VERSION");
+    }
+    let header: Vec<String> = header.into_iter().map(ToOwned::to_owned).collect();
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            vec![
+            let mut cells = vec![
                 row.cluster.to_string(),
                 if row.bound { "yes" } else { "no" }.to_owned(),
                 row.verdict.to_owned(),
                 row.total
                     .map_or_else(|| "-".to_owned(), |total| total.to_string()),
                 replicas_text(subscription, &row.cluster),
-            ]
+            ];
+            if !versions.is_empty() {
+                cells.push(
+                    versions
+                        .get(&row.cluster.namespace)
+                        .map_or("-", String::as_str)
+                        .to_owned(),
+                );
+            }
+            cells
         })
         .collect();
     print_table(out, &header, &cells)?;
     for row in rows.iter().filter(|row| !row.why.is_empty()) {
-        writeln!(out, "\n{}: {}", row.cluster, row.why)?;
+        writeln!(out, "\n{}: {}", row.cluster, plain(&row.why))?;
         if !row.remedy.is_empty() {
-            writeln!(out, "  to change that: {}", row.remedy)?;
+            writeln!(out, "  to change that: {}", plain(&row.remedy))?;
         }
     }
     writeln!(out)?;
@@ -153,7 +180,7 @@ pub(crate) fn strategy(strategy: Strategy) -> &'static str {
 /// How many replicas of each divided feed a cluster has.
 fn replicas<'a>(subscription: &'a Subscription, cluster: &ClusterKey) -> BTreeMap<&'a str, i64> {
     let bound = &subscription.bound;
-    let Some(place) = bound.clusters.iter().position(|key| key == cluster) else {
+    let Some(place) = bound.clusters.iter().position(|key| **key == *cluster) else {
         return BTreeMap::new();
     };
     let of = |(feed, list): (&'a String, &'a Vec<i64>)| Some((feed.as_str(), *list.get(place)?));
@@ -174,7 +201,7 @@ fn replicas_text(subscription: &Subscription, cluster: &ClusterKey) -> String {
 }
 
 /// What comes of it.
-fn conclusion(object: &Value, decision: &Decision) -> String {
+fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
     match decision {
         Decision::Bind { binding, short } => {
             let mut text = if placement::status_patch(&object["status"], binding).is_some() {
@@ -206,7 +233,12 @@ fn conclusion(object: &Value, decision: &Decision) -> String {
     }
 }
 
-fn document(subscription: &Subscription, rows: &[Row], conclusion: &str) -> Value {
+fn document(
+    subscription: &Subscription,
+    rows: &[Row],
+    versions: &BTreeMap<String, String>,
+    conclusion: &str,
+) -> Value {
     let clusters: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -218,7 +250,7 @@ fn document(subscription: &Subscription, rows: &[Row], conclusion: &str) -> Valu
             json!({
                 "namespace": row.cluster.namespace, "name": row.cluster.name, "bound": row.bound,
                 "verdict": row.verdict, "why": row.why, "remedy": row.remedy, "scores": scores, "total": row.total,
-                "replicas": replicas(subscription, &row.cluster),
+                "replicas": replicas(subscription, &row.cluster), "version": versions.get(&row.cluster.namespace),
             })
         })
         .collect();
@@ -270,7 +302,8 @@ mod tests {
             row("y", false, "unmatched", "it has no a", "label it"),
         ];
         let mut out = Vec::new();
-        table(&mut out, &subscription, &rows, 2).expect("it is written");
+        let none = BTreeMap::new();
+        table(&mut out, &subscription, &rows, &none, 2).expect("it is written");
         assert_eq!(
             String::from_utf8_lossy(&out),
             "Subscription default/app: replicated, bound to 1 of 2 cluster(s)\n\
@@ -279,7 +312,16 @@ mod tests {
              ns/y      no      unmatched   -       -\n\
              \nns/y: it has no a\n  to change that: label it\n\n"
         );
-        let document = document(&subscription, &rows, "Nothing.");
+        let versions = BTreeMap::from([("ns".to_owned(), "0d9e42c7".to_owned())]);
+        let mut out = Vec::new();
+        table(&mut out, &subscription, &rows, &versions, 2).expect("it is written");
+        let text = String::from_utf8_lossy(&out);
+        assert!(
+            text.contains("REPLICAS   VERSION\n") && text.contains("3 of web   0d9e42c7\n"),
+            "{text}"
+        );
+        let document = document(&subscription, &rows, &versions, "Nothing.");
+        assert_eq!(document["clusters"][0]["version"], "0d9e42c7");
         assert_eq!(
             document["clusters"][0]["replicas"],
             json!({"apps/v1/Deployment/shop/web": 3})

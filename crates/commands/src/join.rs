@@ -6,7 +6,7 @@ use std::str::FromStr;
 use api::install::{AgentOptions, ChildOptions, agent, bootstrap_secret, child};
 use api::kubernetes::SECRETS;
 use api::labels::CLUSTER_NAME;
-use api::names::BOOTSTRAP_GROUP;
+use api::names::{BOOTSTRAP_GROUP, JOIN_GROUP, join_group};
 use clock::Env;
 use http::Uri;
 use jiff::SignedDuration;
@@ -96,10 +96,12 @@ pub async fn join(
     let kept = tokens
         .items
         .iter()
-        .find_map(|secret| Some((secret, token(secret)?)));
+        .find_map(|secret| Some((secret, token(secret, &options.name)?)));
     let refused = || Error::hub("the hub takes no bootstrap token");
     let (made, token) = if let Some((secret, token)) = kept {
-        let lasting = json!({"stringData": {"expiration": expiration.to_string()}});
+        let lasting = json!({"stringData": {
+            "expiration": expiration.to_string(), "auth-extra-groups": groups(&options.name),
+        }});
         hub.client
             .patch(
                 &SECRETS,
@@ -156,19 +158,26 @@ fn new_token(options: &JoinOptions, id: &str, secret: &str, expiration: &str) ->
         },
         "stringData": {
             "token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
-            "auth-extra-groups": BOOTSTRAP_GROUP, "expiration": expiration,
+            "auth-extra-groups": groups(&options.name), "expiration": expiration,
             "description": format!("lets cluster {} join", options.name),
         },
     })
 }
 
-/// The token that a Secret of the hub holds, if a cluster can join with it.
-fn token(secret: &Value) -> Option<String> {
+/// What a token may do that was made for the cluster of a name: ask, and read the answer to the request for that name.
+fn groups(cluster_name: &str) -> String {
+    format!("{JOIN_GROUP},{}", join_group(cluster_name))
+}
+
+/// The token that a Secret of the hub holds, if the cluster of a name can join with it, perhaps once it has the right
+/// groups: earlier versions made such with the rights of tokens that everybody shares.
+fn token(secret: &Value, cluster_name: &str) -> Option<String> {
     let text = |key: &str| api::secret::text(secret, key);
     let lets_in = secret["type"] == TOKEN_TYPE
         && !meta::is_deleting(secret)
         && text("usage-bootstrap-authentication").as_deref() == Some("true")
-        && text("auth-extra-groups").as_deref() == Some(BOOTSTRAP_GROUP);
+        && text("auth-extra-groups")
+            .is_some_and(|held| held == groups(cluster_name) || held == BOOTSTRAP_GROUP);
     lets_in
         .then(|| Some(format!("{}.{}", text("token-id")?, text("token-secret")?)))
         .flatten()
@@ -198,25 +207,35 @@ mod tests {
                 .map(|(key, value)| ((*key).to_owned(), json!(api::secret::encode(value))));
             Value::Object(encoded.collect())
         };
-        let good = [
-            ("token-id", "abcdef"),
-            ("token-secret", "0123456789abcdef"),
-            ("usage-bootstrap-authentication", "true"),
-            ("auth-extra-groups", BOOTSTRAP_GROUP),
-        ];
+        let (own, others) = (groups("edge-7"), groups("edge-8"));
+        let with = |groups| {
+            [
+                ("token-id", "abcdef"),
+                ("token-secret", "0123456789abcdef"),
+                ("usage-bootstrap-authentication", "true"),
+                ("auth-extra-groups", groups),
+            ]
+        };
         let secret = |data: Value| json!({"type": TOKEN_TYPE, "data": data});
-        assert_eq!(
-            token(&secret(data(&good))).as_deref(),
-            Some("abcdef.0123456789abcdef")
-        );
+        for (groups, expected) in [
+            (own.as_str(), Some("abcdef.0123456789abcdef")),
+            (BOOTSTRAP_GROUP, Some("abcdef.0123456789abcdef")),
+            (others.as_str(), None),
+            (JOIN_GROUP, None),
+        ] {
+            let found = token(&secret(data(&with(groups))), "edge-7");
+            assert_eq!(found.as_deref(), expected, "{groups}");
+        }
+        let good = with(&own);
         for missing in 0..good.len() {
             let mut less = good.to_vec();
             less.remove(missing);
-            assert_eq!(token(&secret(data(&less))), None, "without {}", good[missing].0);
+            let found = token(&secret(data(&less)), "edge-7");
+            assert_eq!(found, None, "without {}", good[missing].0);
         }
         let mut other = secret(data(&good));
         other["type"] = json!("Opaque");
-        assert_eq!(token(&other), None);
+        assert_eq!(token(&other, "edge-7"), None);
     }
 
     #[test]

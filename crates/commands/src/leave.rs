@@ -63,6 +63,9 @@ pub async fn leave(
     for removed in &left.removed {
         writeln!(out, "{removed} removed")?;
     }
+    for kept in &left.kept {
+        writeln!(out, "{kept} stays, as the cluster's own")?;
+    }
     remaining.extend(left.remaining);
     // Last but for what never changes: until here a second try finds the token.
     remove(

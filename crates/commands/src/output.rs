@@ -1,5 +1,6 @@
 //! How objects are printed.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::str::FromStr;
 
@@ -74,6 +75,36 @@ fn column(text: &str) -> Result<(String, JsonPath), String> {
     }
 }
 
+/// A text of somebody's as it may stand in a line on a terminal: as kubectl does, up to its first line's end, and without
+/// what would move the cursor, colour or hide what others say. Clusters write some of what is shown here.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() && !DIRECTIONS.contains(&c);
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let ends = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}');
+    let (line, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
+    let mut shown = String::with_capacity(text.len());
+    for c in line.chars() {
+        match c {
+            '\u{1b}' => shown.push_str("^["),
+            '\t' => shown.push(' '),
+            c if is_plain(c) => shown.push(c),
+            _ => shown.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    if !rest.is_empty() {
+        shown.push_str("...");
+    }
+    Cow::Owned(shown)
+}
+
+/// What turns the direction of the text behind it.
+const DIRECTIONS: [char; 9] = [
+    '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}',
+    '\u{2069}',
+];
+
 /// Lines of cells, padded as kubectl does; what is printed later keeps to the widths of what was printed before.
 #[derive(Default)]
 pub(crate) struct Columns {
@@ -82,13 +113,17 @@ pub(crate) struct Columns {
 
 impl Columns {
     pub(crate) fn print(&mut self, out: &mut dyn Write, rows: &[Vec<String>]) -> Result<(), Error> {
-        for row in rows {
+        let rows: Vec<Vec<Cow<'_, str>>> = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| plain(cell)).collect())
+            .collect();
+        for row in &rows {
             self.widths.resize(self.widths.len().max(row.len()), 0);
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        for row in rows {
+        for row in &rows {
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
                 line.push_str(cell);
@@ -224,6 +259,32 @@ pub(crate) fn custom_rows(columns: &[(String, JsonPath)], objects: &[Value]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_clusters_say_stays_in_its_cell() {
+        for (text, expected) in [
+            ("v1.34.1", "v1.34.1"),
+            ("größer", "größer"),
+            ("a\tb", "a b"),
+            ("v1\u{1b}[31mred\u{7}", "v1^[[31mred\u{fffd}"),
+            ("v1\u{9b}2J", "v1\u{fffd}2J"),
+            ("fine\r\nedge-2   True", "fine..."),
+            ("a\u{202e}b", "a\u{fffd}b"),
+            ("\n", "..."),
+            ("", ""),
+        ] {
+            assert_eq!(plain(text), expected, "{text:?}");
+            let mut out = Vec::new();
+            let row = vec![text.to_owned(), "|".to_owned()];
+            print_table(&mut out, &["A".to_owned(), "B".to_owned()], &[row]).expect("memory takes it");
+            let printed = String::from_utf8(out).expect("text");
+            assert_eq!(printed.lines().count(), 2, "{printed:?}");
+            assert!(
+                printed.lines().flat_map(str::chars).all(|c| !c.is_control()),
+                "{printed:?}"
+            );
+        }
+    }
 
     #[test]
     fn pads_columns_and_hides_low_priorities() {

@@ -80,6 +80,8 @@ pub struct Config {
     /// For how long edits are waited for where Descriptions are already, unless a Subscription says something else.
     /// Default 250 ms.
     pub settle: Duration,
+    /// Where what Rollouts may go back to is kept, beside the Manifests. Default `clusternet-reserved`.
+    pub reserved_namespace: String,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted of applying into children; whoever keeps a clone can show it.
@@ -97,6 +99,7 @@ impl Default for Config {
             cluster_init: false,
             multi_cluster_service: false,
             settle: settle::DEFAULT,
+            reserved_namespace: api::names::RESERVED_NAMESPACE.to_owned(),
             election: None,
             metrics: ::deployer::Metrics::default(),
         }
@@ -140,6 +143,7 @@ impl Config {
     pub fn with_gates(mut self, text: &str) -> Result<Self, ConfigError> {
         let own = [
             "ClusterInit",
+            "Deployer",
             "FeedInUseProtection",
             "FeedInventory",
             "MultiClusterService",
@@ -147,6 +151,9 @@ impl Config {
         let gates = gates::parse(text, &own)?;
         if let Some(on) = gates.get("ClusterInit") {
             self.cluster_init = *on;
+        }
+        if gates.get("Deployer") == Some(&false) {
+            self.controllers.remove(&Controller::Deployer);
         }
         if let Some(on) = gates.get("FeedInUseProtection") {
             self.in_use = if *on { InUse::Protect } else { InUse::Drop };
@@ -196,6 +203,14 @@ mod tests {
             assert_eq!(read(text), expected, "{text:?}");
         }
         assert!(Config::default().with_gates("ClusterInit").is_err());
+        for (text, runs) in [("", true), ("Deployer=true", true), ("Deployer=false", false)] {
+            let config = Config::default().with_gates(text).unwrap();
+            assert_eq!(
+                config.controllers.contains(&Controller::Deployer),
+                runs,
+                "{text:?}"
+            );
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let view = registration::plan::View {
         request: part(0).unwrap_or_default(),
         waits_for_init: true,
+        now: Timestamp::UNIX_EPOCH,
         namespace: part(2),
         cluster: part(1),
         namesake: part(1),
@@ -45,6 +46,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         lifecycle::plan::plan(&lifecycle::plan::View {
             cluster: &cluster,
             now: Timestamp::UNIX_EPOCH,
+            report_age: std::time::Duration::ZERO,
             init,
         })
     };
@@ -62,6 +64,11 @@ pub fn fuzz_plans(bytes: &[u8]) {
             role: part(3),
             binding: part(3),
             credential: part(3),
+            granted: Vec::new(),
+            left: part(3)
+                .map(|it| (api::kubernetes::SECRETS, it))
+                .into_iter()
+                .collect(),
         }),
     ];
     drop((plans, inits.map(look)));

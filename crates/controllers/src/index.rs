@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::entry::Digest;
 use kubeio::{Cache, Changes, ObjectKey};
 use serde_json::Value;
 
@@ -15,6 +16,10 @@ pub(crate) enum Tie {
     Namespace(String),
     /// A template: kind, namespace, name.
     Feed(String, String, String),
+    /// A payload.
+    Payload(Digest),
+    /// A Subscription: namespace, name.
+    Subscription(String, String),
     /// A Service of the clusters: namespace, name.
     Service(String, String),
     /// Those that take effect together, by what their annotation says.

@@ -21,6 +21,7 @@ mod index;
 pub mod lifecycle;
 pub mod push;
 pub mod registration;
+mod seal;
 pub mod services;
 mod shared;
 
@@ -34,6 +35,7 @@ use runtime::CancellationToken;
 pub use config::{Config, ConfigError, Controller};
 pub use distribution::replicas::OwnKind;
 
+use crate::seal::Sealer;
 use crate::shared::Shared;
 
 /// Where the controllers work.
@@ -102,9 +104,14 @@ async fn work(config: &Config, clients: &Clients, env: &Env, stop: &Cancellation
     };
     let deployer = async {
         if on(Controller::Deployer) {
+            let sealer = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                sealer = Sealer::obtain(client, env) => Arc::new(sealer),
+            };
             tokio::join!(
-                deployer::run(&shared, config, stop),
-                push::run(&shared, &config.metrics, stop)
+                deployer::run(&shared, config, &sealer, stop),
+                push::run(&shared, &config.metrics, &sealer.ring, stop)
             );
         }
     };

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::entry::{Digest, Entry, Reference};
 use api::{annotations, apps, clusters, finalizers, kubernetes, names, proxies, secret};
 use apiserver::{ApiServer, Body, Caller, GroupHandler, RequestInfo, UserInfo};
 use futures::future::BoxFuture;
@@ -425,4 +426,126 @@ async fn an_impasse_is_told_on_the_description() {
         .await;
     world.phase("Success").await;
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parent_applies_what_a_description_only_refers_to() {
+    let world = World::start("Push", json!(true)).await;
+    world.parent.create_namespaces(&[api::payloads::NAMESPACE]).await;
+    world.publish("one").await;
+    world.describe(&[shop()]).await;
+    world.phase("Success").await;
+    let object = config_map("big", &"x".repeat(1_000_000));
+    let text = object.to_string();
+    let digest = Digest::of(text.as_bytes());
+    let reference = Entry::Reference(Reference {
+        digest: digest.clone(),
+        size: text.len() as u64,
+        object: api::feed::Feed::of_object(&object),
+    });
+    let raw = json!({"spec": {"raw": [Entry::Object(shop()).to_raw(), reference.to_raw()]}});
+    world
+        .parent
+        .change(&apps::DESCRIPTIONS, Some(HOME), "app", &raw)
+        .await;
+    let description = world.phase("Failure").await;
+    let reason = description["status"]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("ConfigMap shop/big: its content cannot be got:") && reason.contains("not found"),
+        "{reason}"
+    );
+    for piece in api::payloads::pieces(&digest, text.as_bytes()) {
+        world
+            .parent
+            .create(&api::payloads::PAYLOADS, Some(api::payloads::NAMESPACE), &piece)
+            .await;
+    }
+    world.phase("Success").await;
+    world.value("big", &"x".repeat(1_000_000)).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_parent_applies_is_sealed_to_its_own_key() {
+    let world = World::start("Push", json!(true)).await;
+    world.publish("one").await;
+    let kept = world
+        .parent
+        .await_object(
+            &kubernetes::SECRETS,
+            Some(names::SYSTEM_NAMESPACE),
+            names::CONTROLLERS_KEY_SECRET,
+            |_| true,
+        )
+        .await;
+    let key: sealing::PublicKey = kept["data"]["publicKey"].as_str().unwrap().parse().unwrap();
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"},
+        "stringData": {"password": "hunter2"}});
+    let fingerprints = sealing::Fingerprints::new(&[7; 32]).unwrap();
+    let sealed = key.seal(
+        &api::feed::Feed::of_object(&object),
+        object.to_string().as_bytes(),
+        &fingerprints,
+    );
+    let raw = [Entry::Object(shop()), Entry::Sealed(sealed.unwrap())].map(|entry| entry.to_raw());
+    let description = json!({"metadata": {"name": "app", "finalizers": [finalizers::APP]},
+        "spec": {"deployer": "Generic", "raw": raw}});
+    world
+        .parent
+        .create(&apps::DESCRIPTIONS, Some(HOME), &description)
+        .await;
+    world.phase("Success").await;
+    world
+        .child
+        .await_object(&kubernetes::SECRETS, Some("shop"), "key", |it| {
+            it["data"]["password"] == "aHVudGVyMg=="
+        })
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parent_prunes_for_an_agent_that_does_not() {
+    for (agent, prunes) in [("v0.18.0", true), ("tombolo/0.1.0", false)] {
+        let world = World::start("Pull", json!(true)).await;
+        let report = json!({"agentVersion": agent});
+        let managed = &clusters::MANAGED_CLUSTERS;
+        world
+            .parent
+            .change_status(managed, Some(HOME), "edge-7", &report)
+            .await;
+        world.publish("one").await;
+        // What the agent has applied, and what another Description has.
+        world.child.create(&kubernetes::NAMESPACES, None, &shop()).await;
+        for (name, owner) in [("c", "app"), ("d", "app"), ("e", "other")] {
+            let mut map = config_map(name, "1");
+            meta::set_annotation(
+                &mut map,
+                annotations::OWNED_BY_DESCRIPTION,
+                &format!("{HOME}.{owner}"),
+            );
+            world
+                .child
+                .create(&kubernetes::CONFIG_MAPS, Some("shop"), &map)
+                .await;
+        }
+        let all = ["c", "d", "e"].map(|name| config_map(name, "1"));
+        world.describe(&all).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world.describe(&[config_map("c", "2")]).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let maps = &kubernetes::CONFIG_MAPS;
+        if prunes {
+            world.child.await_gone(maps, Some("shop"), "d").await;
+            let events = world.parent.events().await;
+            let told = |event: &String| event.contains("SuccessfullyPruningFeed");
+            assert!(events.iter().any(told), "{events:#?}");
+        } else {
+            world.value("d", "1").await;
+        }
+        // To apply is the agent's turn, and another's object is not removed.
+        world.value("c", "1").await;
+        world.value("e", "1").await;
+        world.stop().await;
+    }
 }

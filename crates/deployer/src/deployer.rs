@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::orphans::Orphans;
+use self::orphans::{Left, Orphans};
 use crate::apply::{Applier, Cause};
 use crate::charts::{self, Step};
+use crate::contents::Contents;
 use crate::metrics::Metrics;
 use crate::outcome::{self, Observed, Problem, Sight, Verdict};
-use crate::plan::{self, Desired, ObjectId, Wave};
+use crate::plan::{self, Asked, Desired, ObjectId, Wave};
 use crate::watches::Watches;
 
 /// Requests in flight for one Description.
@@ -46,6 +47,8 @@ pub enum Duty {
     Observe,
     /// Nobody applies: report what is seen, and let Descriptions go that are deleted.
     Release,
+    /// Another applies, reports and removes, but not what a Description asks for no longer: remove that.
+    Prune,
 }
 
 /// What a deployer is made of.
@@ -57,6 +60,8 @@ pub struct Parts {
     pub child: Client,
     /// The child's dedicated namespace on the parent.
     pub namespace: String,
+    /// Where the contents of what stands for objects come from.
+    pub contents: Contents,
     /// What is to be done; nothing is done before that is known.
     pub duty: watch::Receiver<Option<Duty>>,
     /// Whether applied objects are watched, so that drift is undone and their status reported at once.
@@ -130,6 +135,9 @@ impl Deployer {
             loop {
                 let change = changes.next().await;
                 self.orphans.see(&change);
+                if self.duty() == Some(Duty::Prune) {
+                    self.orphans.see_dropped(&change);
+                }
                 if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
                     self.queue.add(change.key);
                 }
@@ -186,7 +194,8 @@ impl Deployer {
                 (Duty::Deploy, false) => self.deploy(&key, &description).await,
                 (Duty::Deploy | Duty::Release, true) => self.remove(&key, &description).await,
                 (Duty::Observe | Duty::Release, false) => self.observe(&key, &description).await,
-                (Duty::Observe, true) => Ok(Outcome::Done),
+                (Duty::Prune, false) => self.prune_for_another(&key, &description).await,
+                (Duty::Observe | Duty::Prune, true) => Ok(Outcome::Done),
             },
         };
         result.unwrap_or_else(|error| {
@@ -202,13 +211,17 @@ impl Deployer {
             self.set_finalizer(key, description, true).await?;
             return Ok(Outcome::Done);
         }
-        let (wanted, mut problems) = plan::desired(description);
+        let (asked, mut problems) = plan::asked(description);
+        let asked_for = plan::ids(&asked);
+        let (wanted, missing) = self.obtain(key, asked, &mut problems).await;
         for problem in &problems {
             self.warn(description, reasons::FAILED_MARSHALING_RESOURCE, problem);
         }
         let (started, cause) = (Instant::now(), Cause::of(description));
-        let leftovers = plan::leftovers(description, self.left(key), &wanted);
-        self.record_first(key, description, &wanted, &leftovers).await?;
+        let Left { ids, held } = self.left(key, description).await?;
+        let leftovers = plan::leftovers(description, ids.iter().cloned(), &asked_for);
+        self.record_first(key, description, &asked_for, &leftovers)
+            .await?;
         let Applied {
             mut observed,
             resources,
@@ -232,9 +245,14 @@ impl Deployer {
             );
         }
         let removing = !left.is_empty();
-        if !removing && problems.is_empty() {
-            self.orphans.forget(key);
+        if !removing && problems.is_empty() && !held {
+            self.orphans.forget(key, &ids);
         }
+        // What is not had now stays as it is in the child.
+        observed.extend(missing.into_iter().map(|id| Observed {
+            id,
+            sight: Sight::Unknown,
+        }));
         observed.extend(left);
         if self.parts.recovery {
             self.applier.watches.set(key, &resources);
@@ -251,18 +269,66 @@ impl Deployer {
             Outcome::Retry
         } else if removing {
             Outcome::After(REMOVAL_PERIOD)
-        } else if self.applier.watches.sees_all(key) {
+        } else if !held && self.applier.watches.sees_all(key) {
             Outcome::After(RESYNC_PERIOD)
         } else {
             Outcome::After(BLIND_PERIOD)
         })
     }
 
-    /// What says that it comes from a Description, or may have come from an earlier one of its name.
-    fn left(&self, key: &ObjectKey) -> Vec<ObjectId> {
-        let mut ids = self.applier.watches.owned(key);
-        ids.extend(self.orphans.of(key));
-        ids
+    /// The objects that are asked for, as they are to be in the child, and those that cannot be had now.
+    async fn obtain(
+        &self,
+        key: &ObjectKey,
+        asked: Vec<Asked>,
+        problems: &mut Vec<Problem>,
+    ) -> (Vec<Desired>, Vec<ObjectId>) {
+        let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+        for Asked { id, entry } in asked {
+            match self.parts.contents.object(key, entry).await {
+                Ok(object) => wanted.push(plan::prepare(object, key)),
+                Err(why) => {
+                    problems.push(Problem::Unavailable { id: id.clone(), why });
+                    missing.push(id);
+                }
+            }
+        }
+        (wanted, missing)
+    }
+
+    /// Removes what is wanted no longer, for whoever applies and does not.
+    async fn prune_for_another(
+        &self,
+        key: &ObjectKey,
+        description: &Value,
+    ) -> Result<Outcome, kubeio::Error> {
+        let asked_for = plan::ids(&plan::asked(description).0);
+        let Left { ids, held: _ } = self.left(key, description).await?;
+        let leftovers = plan::leftovers(description, ids.iter().cloned(), &asked_for);
+        let mut problems = Vec::new();
+        let left = self.remove_all(key, description, &leftovers, &mut problems).await;
+        for Observed { id, sight } in &left {
+            if matches!(sight, Sight::Ours(live) if !meta::is_deleting(live)) {
+                let note = format!("{id} is wanted no longer and removed for the cluster's agent");
+                self.recorder.record(
+                    description,
+                    EventType::Normal,
+                    reasons::SUCCESSFULLY_PRUNING_FEED,
+                    &note,
+                );
+            }
+        }
+        for problem in &problems {
+            self.warn(description, reasons::UNSUCCESSFULLY_PRUNING_FEED, problem);
+        }
+        if !problems.is_empty() {
+            return Ok(Outcome::Retry);
+        }
+        if !left.is_empty() {
+            return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        self.orphans.forget(key, &ids);
+        Ok(Outcome::Done)
     }
 
     /// Before an object is applied for the first time its name is in the status: whatever happens, it is found again.
@@ -270,28 +336,24 @@ impl Deployer {
         &self,
         key: &ObjectKey,
         description: &Value,
-        wanted: &[Desired],
+        wanted: &[ObjectId],
         leftovers: &[ObjectId],
     ) -> Result<(), kubeio::Error> {
         let recorded = plan::recorded(description);
         let all_known = wanted
             .iter()
-            .all(|desired| recorded.iter().any(|id| id.is_same_object(&desired.id)));
+            .all(|wanted| recorded.iter().any(|id| id.is_same_object(wanted)));
         if all_known {
             return Ok(());
         }
         let old = description["status"]["manifestStatuses"].as_array();
-        let entries = wanted
-            .iter()
-            .map(|desired| &desired.id)
-            .chain(leftovers)
-            .map(|id| {
-                old.into_iter()
-                    .flatten()
-                    .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
-                    .cloned()
-                    .unwrap_or_else(|| id.to_feed())
-            });
+        let entries = wanted.iter().chain(leftovers).map(|id| {
+            old.into_iter()
+                .flatten()
+                .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
+                .cloned()
+                .unwrap_or_else(|| id.to_feed())
+        });
         self.report(key, description, Verdict::Begun, entries.collect())
             .await
     }
@@ -404,7 +466,8 @@ impl Deployer {
         if !meta::has_finalizer(description, finalizers::APP) {
             return Ok(Outcome::Done);
         }
-        let ids = plan::brought(description, self.left(key));
+        let Left { ids, held } = self.left(key, description).await?;
+        let ids = plan::brought(description, ids);
         let mut problems = Vec::new();
         let mut left = self.remove_all(key, description, &ids, &mut problems).await;
         if !left.is_empty() && problems.is_empty() {
@@ -414,7 +477,9 @@ impl Deployer {
         }
         if left.is_empty() && problems.is_empty() {
             self.applier.watches.set(key, &BTreeMap::new());
-            self.orphans.release(key, description);
+            if !held {
+                self.orphans.release(key, description, &ids);
+            }
             self.set_finalizer(key, description, false).await?;
             return Ok(Outcome::Done);
         }
@@ -443,7 +508,7 @@ impl Deployer {
         description: &Value,
         duty: Duty,
     ) -> Result<Outcome, kubeio::Error> {
-        if duty == Duty::Observe {
+        if matches!(duty, Duty::Observe | Duty::Prune) {
             return Ok(Outcome::Done);
         }
         let own = ListOptions::labels(format!("{}={}", labels::CONFIG_UID, meta::uid(description)));
@@ -504,13 +569,13 @@ impl Deployer {
         if !self.parts.recovery {
             return Ok(Outcome::Done);
         }
-        let (wanted, _) = plan::desired(description);
+        let wanted = plan::ids(&plan::asked(description).0);
         // What whoever applies has still to remove stays on record.
         let leftovers = plan::leftovers(description, [], &wanted);
         let mut resources = BTreeMap::new();
         let mut observed = Vec::new();
         let mut blind = false;
-        for Desired { id, .. } in wanted {
+        for id in wanted {
             let Ok(resource) = self.applier.resource(&id).await else {
                 blind = true;
                 let sight = Sight::Unknown;

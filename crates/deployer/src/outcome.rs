@@ -10,6 +10,7 @@ use machinery::{ApiResource, Reason, conditions, meta};
 use runtime::Chain;
 use serde_json::{Value, json};
 
+use crate::contents::Obstacle;
 use crate::plan::{self, ObjectId};
 
 /// The longest reason that is written; a status is no log.
@@ -24,6 +25,13 @@ pub enum Problem {
         index: usize,
         /// Why not.
         why: String,
+    },
+    /// What stands for the object cannot be had as the object itself.
+    Unavailable {
+        /// The object.
+        id: ObjectId,
+        /// What is in the way.
+        why: Obstacle,
     },
     /// The child serves no such kind.
     NoSuchKind(ObjectId),
@@ -101,6 +109,7 @@ impl Problem {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Undecodable { .. } => "Undecodable",
+            Self::Unavailable { why, .. } => why.word(),
             Self::NoSuchKind(_) => "NoSuchKind",
             Self::Forbidden { .. } => "Forbidden",
             Self::OwnedByAnother { .. } => "OwnedByAnother",
@@ -124,6 +133,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Undecodable { index, why } => write!(f, "spec.raw[{index}] is no object: {why}"),
+            Self::Unavailable { id, why } => write!(f, "{id}: {why}"),
             Self::NoSuchKind(id) => write!(
                 f,
                 "{id}: the cluster serves no kind {} in {}",
@@ -219,6 +229,19 @@ pub fn manifest_statuses(observed: &[Observed], description: &Value) -> Vec<Valu
             if let Some(status) = status {
                 entry["observedStatus"] = status;
             }
+            // So that the parent can tell whether the status is about what was applied.
+            let generation = match sight {
+                Sight::Ours(live) if live["status"]["observedGeneration"].is_i64() => {
+                    json!(meta::generation(live))
+                }
+                Sight::Ours(_) | Sight::NotOurs => Value::Null,
+                Sight::Unknown => {
+                    last_entry(description, id).map_or(Value::Null, |it| it["generation"].clone())
+                }
+            };
+            if !generation.is_null() {
+                entry["generation"] = generation;
+            }
             entry
         })
         .collect()
@@ -227,13 +250,15 @@ pub fn manifest_statuses(observed: &[Observed], description: &Value) -> Vec<Valu
 /// The status that an object had when it was last seen in the child as the Description's; `None` if it was not there
 /// then, or never.
 pub fn last_seen<'a>(description: &'a Value, id: &ObjectId) -> Option<&'a Value> {
-    let entries = description["status"]["manifestStatuses"].as_array();
-    entries
-        .into_iter()
-        .flatten()
-        .find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
-        .and_then(|entry| entry.get("observedStatus"))
+    last_entry(description, id)?
+        .get("observedStatus")
         .filter(|status| status.is_object())
+}
+
+fn last_entry<'a>(description: &'a Value, id: &ObjectId) -> Option<&'a Value> {
+    let entries = description["status"]["manifestStatuses"].as_array();
+    let mut entries = entries.into_iter().flatten();
+    entries.find(|entry| ObjectId::from_feed(entry).is_some_and(|other| other.is_same_object(id)))
 }
 
 /// What a Description's status says after a pass, or before one.
@@ -311,15 +336,28 @@ fn reason(problems: &[Problem]) -> String {
 /// definition of the kind lacks our further fields drops them: they alone are no reason to write.
 pub fn status_patch(description: &Value, status: Value) -> Option<Value> {
     let old = &description["status"];
+    let knows_conditions = old.get("conditions").is_some();
+    let known = if knows_conditions {
+        status.clone()
+    } else {
+        without_generations(status.clone())
+    };
     let differs = ["phase", "reason", "manifestStatuses"]
         .into_iter()
-        .any(|field| empty_as_null(&old[field]) != empty_as_null(&status[field]));
-    let knows_conditions = old.get("conditions").is_some();
+        .any(|field| empty_as_null(&old[field]) != empty_as_null(&known[field]));
     let conditions_differ = knows_conditions
         && ["conditions", "observedGeneration"]
             .into_iter()
             .any(|field| old[field] != status[field]);
     (differs || conditions_differ).then(|| json!({"status": status}))
+}
+
+fn without_generations(mut status: Value) -> Value {
+    let entries = status["manifestStatuses"].as_array_mut();
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        entry.remove("generation");
+    }
+    status
 }
 
 fn empty_as_null(value: &Value) -> &Value {
@@ -408,6 +446,50 @@ mod tests {
             let entries = manifest_statuses(&observed, &description);
             description["status"]["manifestStatuses"] = json!(entries);
             assert_eq!(last_seen(&description, &id()), expected.as_ref(), "{sight:?}");
+        }
+    }
+
+    #[test]
+    fn the_generation_stands_beside_a_status_that_observed_one() {
+        let mut description = json!({"status": {"phase": "Success", "conditions": []}});
+        let live = |generation: i64| json!({"metadata": {"generation": generation}, "status": {"observedGeneration": 4}});
+        for (sight, expected) in [
+            (Sight::Ours(live(5)), json!(5)),
+            (Sight::Unknown, json!(5)),
+            (
+                Sight::Ours(json!({"metadata": {"generation": 5}, "status": {"x": 1}})),
+                Value::Null,
+            ),
+            (Sight::Unknown, Value::Null),
+            (Sight::Ours(live(6)), json!(6)),
+            (Sight::NotOurs, Value::Null),
+        ] {
+            let observed = [Observed {
+                id: id(),
+                sight: sight.clone(),
+            }];
+            let entries = manifest_statuses(&observed, &description);
+            assert_eq!(entries[0]["generation"], expected, "{sight:?}");
+            description["status"]["manifestStatuses"] = json!(entries);
+        }
+        // A parent that drops it is not written to again for it alone.
+        let status = |entry: Value| json!({"phase": "Success", "manifestStatuses": [entry]});
+        let entry = json!({"kind": "Deployment", "generation": 5});
+        for (old, writes) in [
+            (
+                json!({"status": {"phase": "Success", "manifestStatuses": [{"kind": "Deployment"}]}}),
+                false,
+            ),
+            (
+                json!({"status": {"phase": "Success", "conditions": [], "manifestStatuses": [{"kind": "Deployment"}]}}),
+                true,
+            ),
+        ] {
+            assert_eq!(
+                status_patch(&old, status(entry.clone())).is_some(),
+                writes,
+                "{old}"
+            );
         }
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::entry::{self, Entry};
+use api::feed::Feed;
 use api::{annotations, labels};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use kubeio::ObjectKey;
 use machinery::{Gvk, builtin, meta, patch};
 use serde_json::{Value, json};
@@ -42,6 +42,14 @@ impl ObjectId {
         Self {
             kind: meta::gvk(object),
             key: ObjectKey::of(object),
+        }
+    }
+
+    /// The id of the object that a feed is.
+    pub fn of_feed(feed: &Feed) -> Self {
+        Self {
+            kind: Gvk::new(&feed.api_version, &feed.kind),
+            key: ObjectKey::new(&*feed.namespace, &*feed.name),
         }
     }
 
@@ -114,47 +122,39 @@ pub struct Desired {
     pub object: Value,
 }
 
-/// What a Description asks for: its objects in order, and what in it cannot be used. Of two entries for one object the
-/// later counts.
-pub fn desired(description: &Value) -> (Vec<Desired>, Vec<Problem>) {
-    let owner = owner_text(&ObjectKey::of(description));
-    let mut objects: Vec<Desired> = Vec::new();
+/// What a Description asks for about one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Which object.
+    pub id: ObjectId,
+    /// The object, or what stands for it.
+    pub entry: Entry,
+}
+
+/// What a Description asks for, in order, and what in it cannot be used. Of two entries for one object the later counts.
+pub fn asked(description: &Value) -> (Vec<Asked>, Vec<Problem>) {
+    let mut all: Vec<Asked> = Vec::new();
     let mut problems = Vec::new();
-    let raw = description["spec"]["raw"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    for (index, entry) in raw.iter().enumerate() {
-        match decode(entry) {
+    for (index, raw) in entry::raw(description).iter().enumerate() {
+        match Entry::read(raw) {
             Err(why) => problems.push(Problem::Undecodable { index, why }),
-            Ok(object) => {
-                let desired = prepare(object, &owner);
-                objects.retain(|other| !other.id.is_same_object(&desired.id));
-                objects.push(desired);
+            Ok(entry) => {
+                let id = ObjectId::of_feed(&entry.feed());
+                all.retain(|other| !other.id.is_same_object(&id));
+                all.push(Asked { id, entry });
             }
         }
     }
-    (objects, problems)
+    (all, problems)
 }
 
-fn decode(entry: &Value) -> Result<Value, String> {
-    let text = entry.as_str().ok_or("it is no text")?;
-    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
-    let object: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    for (what, value) in [
-        ("apiVersion", meta::api_version(&object)),
-        ("kind", meta::kind(&object)),
-        ("metadata.name", meta::name(&object)),
-    ] {
-        if value.is_empty() {
-            return Err(format!("it has no {what}"));
-        }
-    }
-    Ok(object)
+/// The objects of which something is asked.
+pub fn ids(asked: &[Asked]) -> Vec<ObjectId> {
+    asked.iter().map(|asked| asked.id.clone()).collect()
 }
 
-/// Takes out what only a server may write, and puts our marks in.
-fn prepare(mut object: Value, owner: &str) -> Desired {
+/// An object as a Description is to have it in the child: without what only a server may write, with our marks.
+pub fn prepare(mut object: Value, description: &ObjectKey) -> Desired {
     let id = ObjectId::of(&object);
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -170,7 +170,10 @@ fn prepare(mut object: Value, owner: &str) -> Desired {
     let notes = meta::ensure_annotations(&mut object);
     notes.remove(annotations::KUBECTL_LAST_APPLIED);
     notes.remove(annotations::LAST_APPLIED);
-    notes.insert(annotations::OWNED_BY_DESCRIPTION.to_owned(), json!(owner));
+    notes.insert(
+        annotations::OWNED_BY_DESCRIPTION.to_owned(),
+        json!(owner_text(description)),
+    );
     let applied = object.to_string();
     if applied.len() <= LAST_APPLIED_LIMIT {
         meta::set_annotation(&mut object, annotations::LAST_APPLIED, &applied);
@@ -304,7 +307,7 @@ pub fn asks_anew(old: Option<&Value>, new: Option<&Value>) -> bool {
 pub fn leftovers(
     description: &Value,
     owned: impl IntoIterator<Item = ObjectId>,
-    wanted: &[Desired],
+    wanted: &[ObjectId],
 ) -> Vec<ObjectId> {
     let mut all: Vec<ObjectId> = recorded(description);
     for id in owned {
@@ -312,14 +315,35 @@ pub fn leftovers(
             all.push(id);
         }
     }
-    all.retain(|id| !wanted.iter().any(|wanted| wanted.id.is_same_object(id)));
+    all.retain(|id| !wanted.iter().any(|wanted| wanted.is_same_object(id)));
     all
+}
+
+/// Why what only the child knows of has to stay in it, if it has to: so says a ManagedCluster of its namespace, or there
+/// is none, and the parent may not know the child yet.
+pub fn hold(clusters: &[Value]) -> Option<&str> {
+    if clusters.is_empty() {
+        return Some("the parent has no ManagedCluster for it");
+    }
+    clusters
+        .iter()
+        .find_map(|cluster| meta::annotation(cluster, annotations::HOLD_ORPHANS))
+}
+
+/// What an earlier state of a Description asked for and a later one does not.
+pub fn dropped(old: &Value, new: &Value) -> Vec<ObjectId> {
+    if old["spec"]["raw"] == new["spec"]["raw"] {
+        return Vec::new();
+    }
+    let (old, new) = (ids(&asked(old).0), ids(&asked(new).0));
+    old.into_iter()
+        .filter(|id| !new.iter().any(|other| other.is_same_object(id)))
+        .collect()
 }
 
 /// Everything that a Description may have brought: what it asks for, what its status names, what says that it is owned.
 pub fn brought(description: &Value, owned: impl IntoIterator<Item = ObjectId>) -> Vec<ObjectId> {
-    let (wanted, _) = desired(description);
-    let mut all: Vec<ObjectId> = wanted.into_iter().map(|desired| desired.id).collect();
+    let mut all = ids(&asked(description).0);
     for id in leftovers(description, owned, &[]) {
         if !all.iter().any(|other| other.is_same_object(&id)) {
             all.push(id);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, finalizers, labels, reasons};
+use api::{annotations, apps, entry, finalizers, labels, payloads, reasons};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
@@ -11,14 +11,30 @@ use serde_json::{Map, Value, json};
 use crate::action::{Action, Next, Plan, add_finalizer, correction, remove_finalizers};
 use crate::division::{self, Division};
 use crate::feed::{self, Feed};
+use crate::floor;
 use crate::labels as names;
 use crate::overrides::{self, OverrideError, Overrides};
+use crate::pack::{self, Item, PackError, Packing};
+use crate::version::Version;
+
+/// What a Base's Descriptions are made of.
+#[derive(Clone)]
+pub enum Content<'a> {
+    /// The templates as they are now: no Rollout has a say.
+    Current,
+    /// A version, as a Rollout says.
+    Version(&'a Version),
+    /// What they are made of now, for the time being; why, for people.
+    Held(String),
+}
 
 /// What one plan may look at.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct View<'a> {
     /// The Base.
     pub base: &'a Value,
+    /// What it is made of.
+    pub content: Content<'a>,
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
     /// Every Description that carries the Base's uid, or has the name of one of its Descriptions: labels are the child's
@@ -28,6 +44,8 @@ pub struct View<'a> {
     pub referenced: &'a [Arc<Value>],
     /// What changes templates on their way.
     pub overrides: &'a Overrides<'a>,
+    /// What large objects are kept with.
+    pub packing: &'a Packing<'a>,
 }
 
 /// The two kinds of Descriptions.
@@ -82,6 +100,11 @@ pub fn plan(view: &View<'_>) -> Plan {
     if meta::label(base, meta::uid(base)).is_none() {
         patch["metadata"]["labels"] = json!({meta::uid(base): apps::BASES.kind});
     }
+    let kept = [annotations::VERSION, annotations::WAITING_SINCE];
+    if matches!(view.content, Content::Current) && kept.iter().any(|it| meta::annotation(base, it).is_some())
+    {
+        patch["metadata"]["annotations"] = json!({kept[0]: null, kept[1]: null});
+    }
     if patch != json!({"metadata": {}}) {
         plan.push(Action::patch(&apps::BASES, base, patch));
     }
@@ -99,9 +122,24 @@ pub fn plan(view: &View<'_>) -> Plan {
             return plan;
         }
     }
-    match templates(base, &found, &mut plan) {
-        Ok(templates) => describe(view, &templates, &mut plan),
-        Err(why) => plan.next = Next::Blocked(why),
+    match &view.content {
+        Content::Current => match templates(base, &found, &mut plan) {
+            Ok(templates) => describe(view, &templates, &mut plan),
+            Err(why) => plan.next = Next::Blocked(why),
+        },
+        Content::Version(version) => {
+            let overrides = Overrides {
+                globalizations: version.globalizations(),
+                ..*view.overrides
+            };
+            let templates: Vec<(&Feed, &Value)> = version.templates().collect();
+            let view = View {
+                overrides: &overrides,
+                ..view.clone()
+            };
+            describe(&view, &templates, &mut plan);
+        }
+        Content::Held(why) => plan.next = Next::Blocked(why.clone()),
     }
     plan
 }
@@ -194,8 +232,8 @@ fn templates<'a>(
 }
 
 fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
-    let wanted = match build(view, templates) {
-        Ok(wanted) => wanted,
+    let (wanted, pieces) = match build(view, templates) {
+        Ok(built) => built,
         Err(error) => {
             plan.push(Action::warning(
                 view.base,
@@ -206,6 +244,11 @@ fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
             return;
         }
     };
+    // What a Description refers to is there before it.
+    for object in pieces {
+        let resource = payloads::PAYLOADS;
+        plan.push(Action::Create { resource, object });
+    }
     for object in &wanted {
         sync_description(view, object, plan);
     }
@@ -238,15 +281,32 @@ fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {
         plan.next = Next::Blocked(format!("waiting for Description {name} to be deleted"));
         return;
     }
-    if let Some(patch) = correction(have, object, &object["spec"]) {
+    let mut patch = correction(have, object, &object["spec"]);
+    let version = meta::annotation(object, annotations::VERSION);
+    if meta::annotation(have, annotations::VERSION) != version {
+        let patch = patch.get_or_insert_with(|| json!({"metadata": {}}));
+        patch["metadata"]["annotations"] = json!({annotations::VERSION: version});
+    }
+    if let Some(patch) = patch {
         plan.push(Action::patch(&apps::DESCRIPTIONS, have, patch));
         let note = format!("Description {name} is updated successfully");
         plan.push(Action::normal(view.base, reasons::DESCRIPTION_UPDATED, note));
     }
 }
 
-/// The Descriptions as they should be.
-fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, OverrideError> {
+/// Why Descriptions cannot be made.
+#[derive(Debug, thiserror::Error)]
+enum BuildError {
+    #[error(transparent)]
+    Override(#[from] OverrideError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    #[error("{0} cannot be distributed: it would be taken for what stands for another object")]
+    Document(Feed),
+}
+
+/// The Descriptions as they should be, and the pieces of payloads that they need and that are not there.
+fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<(Vec<Value>, Vec<Value>), BuildError> {
     let (mut charts, mut manifests) = (Vec::new(), Vec::new());
     for (feed, template) in templates {
         if feed.is_chart() {
@@ -255,38 +315,59 @@ fn build(view: &View<'_>, templates: &[(&Feed, &Value)]) -> Result<Vec<Value>, O
             manifests.push((*feed, *template));
         }
     }
-    let mut wanted = Vec::new();
+    let (mut wanted, mut pieces) = (Vec::new(), Vec::new());
     if !charts.is_empty() {
         let (mut names, mut raw, mut chart_raw) = (Vec::new(), Vec::new(), Vec::new());
         for (feed, chart) in charts {
             names.push(json!({"namespace": feed.namespace, "name": feed.name}));
             let (values, chart) = overrides::chart(view.overrides, feed, chart)?;
+            // A definition's bytes are at least one (format `byte`): no values are a blank, as upstream writes them.
+            let values = if values.is_empty() { " " } else { values.as_str() };
             raw.push(json!(BASE64.encode(values)));
             chart_raw.push(encode(&chart));
         }
         let spec = json!({"charts": names, "raw": raw, "chartRaw": chart_raw});
-        wanted.push(description(view.base, Deployer::Helm, spec));
+        wanted.push(description(view, Deployer::Helm, spec));
     }
     if !manifests.is_empty() {
-        let mut raw = Vec::new();
+        let mut items = Vec::new();
         for (feed, manifest) in manifests {
-            raw.push(encode(&overrides::manifest(view.overrides, feed, manifest)?));
+            let object = overrides::manifest(view.overrides, feed, manifest)?;
+            let becomes = Feed::of_object(&object);
+            if entry::is_document(&becomes) {
+                return Err(BuildError::Document(becomes));
+            }
+            let division = view.overrides.division;
+            let is_read = floor::tells_readiness(feed) || division.is_some_and(|it| it.share(feed).is_some());
+            items.push(Item { object, is_read });
         }
-        wanted.push(description(view.base, Deployer::Generic, json!({"raw": raw})));
+        let name = Deployer::Generic.name(meta::name(view.base));
+        let have = view.descriptions.iter().find(|it| meta::name(it) == name);
+        let clusters = view.overrides.clusters;
+        let packed = pack::pack(
+            items,
+            clusters.first().map(|it| &**it),
+            have.map(|it| &**it),
+            view.packing,
+        )?;
+        pieces = packed.pieces;
+        let spec = json!({"raw": packed.raw});
+        wanted.push(description(view, Deployer::Generic, spec));
     }
-    Ok(wanted)
+    Ok((wanted, pieces))
 }
 
 fn encode(object: &Value) -> Value {
     json!(BASE64.encode(object.to_string()))
 }
 
-fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
+fn description(view: &View<'_>, deployer: Deployer, mut spec: Value) -> Value {
+    let base = view.base;
     spec["deployer"] = json!(deployer.as_str());
     let mut owner = OwnerReference::controller_of(base);
     owner.api_version = apps::BASES.api_version();
     owner.kind = apps::BASES.kind.to_string();
-    json!({
+    let mut object = json!({
         "apiVersion": apps::DESCRIPTIONS.api_version(), "kind": apps::DESCRIPTIONS.kind,
         "metadata": {
             "namespace": meta::namespace(base), "name": deployer.name(meta::name(base)),
@@ -294,7 +375,11 @@ fn description(base: &Value, deployer: Deployer, mut spec: Value) -> Value {
             "ownerReferences": [owner.to_value()],
         },
         "spec": spec,
-    })
+    });
+    if let Content::Version(version) = view.content {
+        meta::set_annotation(&mut object, annotations::VERSION, version.name());
+    }
+    object
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use api::clusters;
+
 use super::*;
 use crate::feed::FeedIndex;
 use crate::world::World;
@@ -61,13 +63,23 @@ fn pass_divided(world: &World, division: &Division) -> Plan {
     let base = world.get(&apps::BASES, NAMESPACE, BASE).unwrap();
     plan(&View {
         base,
+        content: Content::Current,
         template: &|feed| index.get(feed).cloned(),
         descriptions: &world.labelled(&apps::DESCRIPTIONS, labels::CONFIG_UID, meta::uid(base)),
         referenced: &index.used_by(meta::uid(base)),
         overrides: &Overrides {
             localizations: &localizations,
             division: Some(division),
+            clusters: &world.list(&clusters::MANAGED_CLUSTERS),
             ..Overrides::default()
+        },
+        packing: &Packing {
+            stored: Some(&|name| {
+                world
+                    .get(&payloads::PAYLOADS, payloads::NAMESPACE, name)
+                    .is_some()
+            }),
+            seal: None,
         },
     })
 }
@@ -204,7 +216,11 @@ fn waits_for_charts_to_be_found() {
         helm["spec"]["charts"],
         json!([{"namespace": "foo", "name": "mysql"}])
     );
-    assert_eq!(helm["spec"]["raw"], json!([""]));
+    assert_eq!(
+        helm["spec"]["raw"],
+        json!(["IA=="]),
+        "a blank: Kubernetes takes no empty bytes"
+    );
     assert!(!pass(&world).writes());
 }
 
@@ -266,6 +282,65 @@ fn divides_before_anything_goes_out() {
         raw(&world.list(&apps::DESCRIPTIONS)[0])[0]["spec"]["replicas"],
         12
     );
+}
+
+#[test]
+fn large_objects_are_stored_before_they_are_referred_to() {
+    let mut world = World::default();
+    add_manifest(&mut world, "ConfigMap", "big");
+    let mut manifest = Value::clone(&world.list(&apps::MANIFESTS)[0]);
+    manifest["template"]["data"] = json!({"x": "y".repeat(1_000_000)});
+    world.put(&apps::MANIFESTS, manifest);
+    set_base(&mut world, &[feed("ConfigMap", "big")]);
+    let set_features = |world: &mut World, features: Value| {
+        let cluster =
+            json!({"metadata": {"namespace": NAMESPACE, "name": "a"}, "status": {"features": features}});
+        world.put(&clusters::MANAGED_CLUSTERS, cluster);
+    };
+    let kinds = |plan: &Plan| -> Vec<String> {
+        let creates = plan.actions.iter().filter_map(|action| match action {
+            Action::Create { resource, .. } => Some(resource.kind.to_string()),
+            Action::Patch { .. } | Action::Delete { .. } | Action::Event { .. } => None,
+        });
+        creates.collect()
+    };
+    set_features(&mut world, json!(["payload-references"]));
+    let first = pass(&world);
+    assert_eq!(kinds(&first), ["Payload", "Payload", "Description"]);
+    world.apply(&first);
+    assert!(!pass(&world).writes());
+    let description = Value::clone(&world.list(&apps::DESCRIPTIONS)[0]);
+    assert!(description.to_string().len() < 4_096);
+    let digests: Vec<entry::Digest> = entry::digests(&description).collect();
+    let stored = world.list(&payloads::PAYLOADS);
+    let whole: Vec<u8> = stored
+        .iter()
+        .flat_map(|piece| payloads::data(piece).unwrap())
+        .collect();
+    assert_eq!(digests, [entry::Digest::of(&whole)]);
+    // An agent that does not understand it gets it whole.
+    set_features(&mut world, json!([]));
+    world.apply(&pass(&world));
+    assert_eq!(raw(&world.list(&apps::DESCRIPTIONS)[0])[0]["kind"], "ConfigMap");
+    assert!(!pass(&world).writes());
+}
+
+#[test]
+fn what_stands_for_others_is_not_distributed_itself() {
+    for kind in ["PayloadReference", "Sealed"] {
+        let mut world = World::default();
+        add_manifest(&mut world, "ConfigMap", "a");
+        let mut manifest = Value::clone(&world.list(&apps::MANIFESTS)[0]);
+        manifest["template"]["apiVersion"] = json!("apps.tombolo.io/v1alpha1");
+        manifest["template"]["kind"] = json!(kind);
+        world.put(&apps::MANIFESTS, manifest);
+        set_base(&mut world, &[feed("ConfigMap", "a")]);
+        let plan = pass(&world);
+        world.apply(&plan);
+        let Next::Blocked(why) = plan.next else { panic!() };
+        assert!(why.contains("cannot be distributed"), "{why}");
+        assert_eq!(world.list(&apps::DESCRIPTIONS), []);
+    }
 }
 
 #[test]

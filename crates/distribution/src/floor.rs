@@ -4,19 +4,20 @@
 //! ready elsewhere as far as they are wanted there, the floor holds; one that is to have none keeps its Base until then.
 //! Without the annotation nothing is held.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use api::annotations::MIN_AVAILABLE;
+use api::entry::{self, Entry};
 use api::stateful;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::{meta, resource};
 use serde_json::Value;
 
 use crate::division::Division;
 use crate::feed::Feed;
+use crate::status;
 
 /// How many replicas of a feed are to be ready at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,144 +101,127 @@ impl fmt::Display for Held {
     }
 }
 
-/// What a cluster gets while others are not ready yet: its share, or more of what it has.
-pub fn hold(
-    subscription: &Value,
-    inventory: Option<&Value>,
-    namespace: &str,
-    descriptions: &[Arc<Value>],
-    division: Division,
-) -> (Division, Vec<Held>) {
-    let Some(floor) = Floor::of(subscription) else {
-        return (division, Vec::new());
-    };
-    let Division::Shares(mut shares) = division else {
-        return (division, Vec::new());
-    };
-    let mut held = Vec::new();
-    for share in &mut shares {
-        let Some(has) = delivered(descriptions, &share.feed, &share.path) else {
-            continue;
+/// What is known of a Subscription and one of its clusters.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The Subscription.
+    pub subscription: &'a Value,
+    /// What of it is divided.
+    pub inventory: Option<&'a Value>,
+    /// The dedicated namespace of the cluster.
+    pub namespace: &'a str,
+    /// The Descriptions of the cluster's Base.
+    pub own: &'a [Arc<Value>],
+    /// Every Description of the Subscription: what is ready elsewhere is read there, because the status of a large
+    /// Subscription does not name every cluster.
+    pub all: &'a [Arc<Value>],
+}
+
+impl Situation<'_> {
+    /// What the cluster gets while others are not ready yet: its share, or more of what it has.
+    pub fn hold(&self, division: Division) -> (Division, Vec<Held>) {
+        let Some(floor) = Floor::of(self.subscription) else {
+            return (division, Vec::new());
         };
-        let kept = keep(
-            subscription,
-            inventory,
-            namespace,
-            &share.feed,
-            (share.replicas, has),
-            floor,
-        );
-        if let Some(kept) = kept {
-            share.replicas = kept.keeps;
-            held.push(kept);
+        let Division::Shares(mut shares) = division else {
+            return (division, Vec::new());
+        };
+        let mut held = Vec::new();
+        for share in &mut shares {
+            let Some(has) = delivered(self.own, &share.feed, &share.path) else {
+                continue;
+            };
+            if let Some(kept) = self.keep(&share.feed, (share.replicas, has), floor) {
+                share.replicas = kept.keeps;
+                held.push(kept);
+            }
         }
+        (Division::Shares(shares), held)
     }
-    (Division::Shares(shares), held)
-}
 
-/// Why the Base of a cluster that is not bound any more is to stay for now; nothing if it may go.
-pub fn stays(
-    subscription: &Value,
-    inventory: Option<&Value>,
-    namespace: &str,
-    descriptions: &[Arc<Value>],
-) -> Vec<Held> {
-    let Some(floor) = Floor::of(subscription) else {
-        return Vec::new();
-    };
-    let entries = inventory.and_then(|it| it["spec"]["feeds"].as_array());
-    let divided = entries
-        .into_iter()
-        .flatten()
-        .filter(|entry| !entry["desiredReplicas"].is_null());
-    divided
-        .filter_map(|entry| {
-            let feed = Feed::from_value(entry);
-            let path = entry["replicaJsonPath"].as_str()?;
-            let has = delivered(descriptions, &feed, path)?;
-            let held = keep(subscription, inventory, namespace, &feed, (0, has), floor)?;
-            // While its Base stays, so does all that it has.
-            Some(Held { keeps: has, ..held })
-        })
-        .collect()
-}
-
-/// What a cluster keeps of a feed of which it is to have `wanted` and has `has`; `None` if it may shrink at once.
-fn keep(
-    subscription: &Value,
-    inventory: Option<&Value>,
-    namespace: &str,
-    feed: &Feed,
-    (wanted, has): (u64, u64),
-    floor: Floor,
-) -> Option<Held> {
-    let inventory = inventory?;
-    // What may not run twice moves the other way round.
-    if has <= wanted || !tells_readiness(feed) || stateful::is(inventory, feed) {
-        return None;
+    /// Why the Base of the cluster, which is not bound any more, is to stay for now; nothing if it may go.
+    pub fn stays(&self) -> Vec<Held> {
+        let Some(floor) = Floor::of(self.subscription) else {
+            return Vec::new();
+        };
+        let entries = self.inventory.and_then(|it| it["spec"]["feeds"].as_array());
+        let divided = entries
+            .into_iter()
+            .flatten()
+            .filter(|entry| !entry["desiredReplicas"].is_null());
+        divided
+            .filter_map(|entry| {
+                let feed = Feed::from_value(entry);
+                let path = entry["replicaJsonPath"].as_str()?;
+                let has = delivered(self.own, &feed, path)?;
+                let held = self.keep(&feed, (0, has), floor)?;
+                // While its Base stays, so does all that it has.
+                Some(Held { keeps: has, ..held })
+            })
+            .collect()
     }
-    let entries = inventory["spec"]["feeds"].as_array()?.iter();
-    let all = entries
-        .filter(|entry| Feed::from_value(entry).is_same(feed))
-        .find_map(|entry| entry["desiredReplicas"].as_u64())?;
-    let status = &subscription["status"];
-    let shares = status["replicas"][feed.key()].as_array()?;
-    let bound = status["bindingClusters"].as_array()?;
-    let elsewhere = bound
-        .iter()
-        .zip(shares)
-        .filter_map(|(key, share)| {
-            let (home, cluster) = key.as_str()?.split_once('/')?;
-            (home != namespace).then_some((cluster, share.as_u64()?))
+
+    /// What the cluster keeps of a feed of which it is to have `wanted` and has `has`; `None` if it may shrink at once.
+    fn keep(&self, feed: &Feed, (wanted, has): (u64, u64), floor: Floor) -> Option<Held> {
+        let inventory = self.inventory?;
+        // What may not run twice moves the other way round.
+        if has <= wanted || !tells_readiness(feed) || stateful::is(inventory, feed) {
+            return None;
+        }
+        let entries = inventory["spec"]["feeds"].as_array()?.iter();
+        let all = entries
+            .filter(|entry| Feed::from_value(entry).is_same(feed))
+            .find_map(|entry| entry["desiredReplicas"].as_u64())?;
+        let status = &self.subscription["status"];
+        let shares = status["replicas"][feed.key()].as_array()?;
+        let bound = status["bindingClusters"].as_array()?;
+        let mut of_home: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for description in self.all {
+            of_home
+                .entry(meta::namespace(description))
+                .or_default()
+                .push(description);
+        }
+        let elsewhere = bound.iter().zip(shares).filter_map(|(key, share)| {
+            let (home, _) = key.as_str()?.split_once('/')?;
+            let share = (home != self.namespace).then_some(share.as_u64()?)?;
+            let reports = of_home.get(home).into_iter().flatten().copied();
+            Some(share.min(status::ready_replicas(reports, feed)))
+        });
+        let (ready, floor) = (elsewhere.sum::<u64>(), floor.among(all));
+        let keeps = wanted.max(has.min(floor.saturating_sub(ready)));
+        (keeps > wanted).then(|| Held {
+            feed: feed.clone(),
+            namespace: self.namespace.to_owned(),
+            keeps,
+            wanted,
+            ready,
+            floor,
         })
-        .map(|(cluster, share)| share.min(ready(status, feed, cluster)));
-    let (ready, floor) = (elsewhere.sum::<u64>(), floor.among(all));
-    let keeps = wanted.max(has.min(floor.saturating_sub(ready)));
-    (keeps > wanted).then(|| Held {
-        feed: feed.clone(),
-        namespace: namespace.to_owned(),
-        keeps,
-        wanted,
-        ready,
-        floor,
-    })
+    }
 }
 
 /// Whether clusters say how many of a kind's replicas are ready: of others nobody could wait for that.
-fn tells_readiness(feed: &Feed) -> bool {
+pub(crate) fn tells_readiness(feed: &Feed) -> bool {
     let (group, _) = resource::split_api_version(&feed.api_version);
     group == "apps" && ["Deployment", "ReplicaSet", "StatefulSet"].contains(&feed.kind.as_str())
 }
 
-/// How many replicas of a feed a cluster says are ready.
-fn ready(status: &Value, feed: &Feed, cluster: &str) -> u64 {
-    let feeds = status["aggregatedStatuses"].as_array().into_iter().flatten();
-    let details = feeds
-        .filter(|entry| Feed::from_value(entry).is_same(feed))
-        .filter_map(|entry| entry["feedStatusDetails"].as_array())
-        .flatten();
-    let own = details.filter(|detail| detail["clusterName"] == cluster);
-    own.filter_map(|detail| detail["replicaStatus"]["readyReplicas"].as_u64())
-        .next()
-        .unwrap_or(0)
-}
-
 /// How many replicas of a feed the Descriptions of a cluster deliver now.
 pub(crate) fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
-    let raws = descriptions
-        .iter()
-        .filter(|it| !meta::is_deleting(it))
-        .filter_map(|it| it["spec"]["raw"].as_array())
-        .flatten();
-    raws.filter_map(|raw| BASE64.decode(raw.as_str()?).ok())
-        .filter_map(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
-        .find(|object| Feed::of_object(object).is_same(feed))?
-        .pointer(path)?
-        .as_u64()
+    let live = descriptions.iter().filter(|it| !meta::is_deleting(it));
+    let mut entries = live.flat_map(|it| entry::entries(it));
+    match entries.find(|entry| entry.feed().is_same(feed))? {
+        Entry::Object(object) => object.pointer(path)?.as_u64(),
+        // Nothing that is divided is packed so.
+        Entry::Reference(_) | Entry::Sealed(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::json;
 
     use super::*;
@@ -245,19 +229,29 @@ mod tests {
 
     const WEB: &str = "apps/v1/Deployment/shop/web";
 
-    /// Bound to a, b and c with these shares and so many ready; `text` is what is declared.
-    fn subscription(text: &str, shares: [u64; 3], ready: [u64; 3]) -> Value {
-        let detail = |(cluster, ready): (&str, u64)| json!({"clusterName": cluster, "replicaStatus": {"readyReplicas": ready}});
-        let details: Vec<Value> = ["a", "b", "c"].into_iter().zip(ready).map(detail).collect();
+    /// Bound to a, b and c with these shares; `text` is what is declared.
+    fn subscription(text: &str, shares: [u64; 3]) -> Value {
         json!({
             "metadata": {"annotations": {MIN_AVAILABLE: text}},
             "spec": {"schedulingStrategy": "Dividing"},
             "status": {
                 "bindingClusters": ["ns-a/a", "ns-b/b", "ns-c/c"], "replicas": {WEB: shares},
-                "aggregatedStatuses": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop",
-                    "name": "web", "feedStatusDetails": details}],
             },
         })
+    }
+
+    /// What the three say of so many ready replicas.
+    fn reports(ready: [u64; 3]) -> Vec<Arc<Value>> {
+        let report = |(home, ready): (&str, u64)| {
+            let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web",
+                "observedStatus": {"readyReplicas": ready}});
+            Arc::new(json!({"metadata": {"namespace": home}, "status": {"manifestStatuses": [web]}}))
+        };
+        ["ns-a", "ns-b", "ns-c"]
+            .into_iter()
+            .zip(ready)
+            .map(report)
+            .collect()
     }
 
     fn inventory(wanted: u64) -> Value {
@@ -277,12 +271,18 @@ mod tests {
     }
 
     /// What the cluster a gets, which has so many.
-    fn of_a(subscription: &Value, has: Option<u64>) -> u64 {
+    fn of_a(subscription: &Value, ready: [u64; 3], has: Option<u64>) -> u64 {
         let inventory = inventory(10);
         let division = division::of(Some(subscription), Some(&inventory), "ns-a");
         let descriptions = has.map(description);
-        let descriptions = descriptions.as_ref().map_or(&[][..], |it| it);
-        let (division, _) = hold(subscription, Some(&inventory), "ns-a", descriptions, division);
+        let situation = Situation {
+            subscription,
+            inventory: Some(&inventory),
+            namespace: "ns-a",
+            own: descriptions.as_ref().map_or(&[][..], |it| it),
+            all: &reports(ready),
+        };
+        let (division, _) = situation.hold(division);
         let Division::Shares(shares) = division else {
             panic!("{division:?}")
         };
@@ -312,19 +312,19 @@ mod tests {
             ("none", "0", 8, [2, 8, 0], [8, 0, 0], 2),
         ] {
             assert_eq!(
-                of_a(&subscription(text, shares, ready), Some(has)),
+                of_a(&subscription(text, shares), ready, Some(has)),
                 expected,
                 "{case}"
             );
         }
         assert_eq!(
-            of_a(&subscription("100%", [2, 8, 0], [0, 0, 0]), None),
+            of_a(&subscription("100%", [2, 8, 0]), [0, 0, 0], None),
             2,
             "what is new has nothing to keep"
         );
-        let mut plain = subscription("100%", [2, 8, 0], [8, 0, 0]);
+        let mut plain = subscription("100%", [2, 8, 0]);
         plain["metadata"] = json!({});
-        assert_eq!(of_a(&plain, Some(8)), 2, "nothing is declared");
+        assert_eq!(of_a(&plain, [8, 0, 0], Some(8)), 2, "nothing is declared");
     }
 
     /// However a move is carried out step by step, the ready replicas never fall under the floor, and it comes to its
@@ -340,12 +340,19 @@ mod tests {
                 while ready != target {
                     rounds += 1;
                     assert!(rounds < 100, "floor {floor}: {ready:?} never becomes {target:?}");
-                    let subscription = subscription(&text, target, ready);
+                    let (subscription, reports) = (subscription(&text, target), reports(ready));
                     for (index, home) in ["ns-a", "ns-b", "ns-c"].into_iter().enumerate() {
                         let inventory = inventory(10);
                         let division = division::of(Some(&subscription), Some(&inventory), home);
                         let live = description(has[index]);
-                        let (division, _) = hold(&subscription, Some(&inventory), home, &live, division);
+                        let situation = Situation {
+                            subscription: &subscription,
+                            inventory: Some(&inventory),
+                            namespace: home,
+                            own: &live,
+                            all: &reports,
+                        };
+                        let (division, _) = situation.hold(division);
                         let Division::Shares(shares) = division else {
                             panic!("{division:?}")
                         };
@@ -365,21 +372,28 @@ mod tests {
     #[test]
     fn a_cluster_that_is_bound_no_more_waits_for_the_others() {
         let inventory = inventory(10);
-        let mut moved = subscription("80%", [0, 10, 0], [0, 3, 0]);
+        let mut moved = subscription("80%", [0, 10, 0]);
         moved["status"]["bindingClusters"] = json!(["ns-b/b"]);
         moved["status"]["replicas"] = json!({WEB: [10]});
-        let held = stays(&moved, Some(&inventory), "ns-a", &description(10));
+        let stays = |moved: &Value, inventory: Option<&Value>, ready: u64| {
+            let situation = Situation {
+                subscription: moved,
+                inventory,
+                namespace: "ns-a",
+                own: &description(10),
+                all: &reports([0, ready, 0]),
+            };
+            situation.stays()
+        };
         assert_eq!(
-            held[0].to_string(),
+            stays(&moved, Some(&inventory), 3)[0].to_string(),
             "the cluster of ns-a keeps 10 replica(s) of Deployment shop/web instead of 0: 3 are ready elsewhere, and 8 \
              must be at any time"
         );
-        moved["status"]["aggregatedStatuses"][0]["feedStatusDetails"][1]["replicaStatus"]["readyReplicas"] =
-            json!(8);
-        assert_eq!(stays(&moved, Some(&inventory), "ns-a", &description(10)), []);
-        assert_eq!(stays(&moved, None, "ns-a", &description(10)), []);
+        assert_eq!(stays(&moved, Some(&inventory), 8), []);
+        assert_eq!(stays(&moved, None, 3), []);
         moved["metadata"] = json!({});
-        assert_eq!(stays(&moved, Some(&inventory), "ns-a", &description(10)), []);
+        assert_eq!(stays(&moved, Some(&inventory), 3), []);
     }
 
     #[test]
@@ -411,7 +425,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Floor>().ok(), expected, "{text:?}");
         }
-        let fault = Floor::fault(&subscription("x", [0; 3], [0; 3]));
+        let fault = Floor::fault(&subscription("x", [0; 3]));
         let fault = fault.expect("it is none").to_string();
         assert!(fault.contains(MIN_AVAILABLE) && fault.contains("\"x\"") && fault.contains("80%"));
     }

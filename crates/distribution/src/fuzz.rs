@@ -9,8 +9,8 @@ use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
 use crate::{
-    FeedIndex, base, description, division, floor, inventory, policy, protection, release, services, status,
-    subscription,
+    FeedIndex, base, description, division, floor, inventory, pack, policy, protection, release, services,
+    status, subscription,
 };
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
@@ -27,7 +27,14 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
     let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
     let division = division::of(Some(&sub), Some(&a_base), &namespace);
-    let (division, _) = floor::hold(&sub, Some(&a_base), &namespace, &descriptions, division);
+    let situation = floor::Situation {
+        subscription: &sub,
+        inventory: Some(&a_base),
+        namespace: &namespace,
+        own: &descriptions,
+        all: &descriptions,
+    };
+    let (division, _) = situation.hold(division);
     let overrides = Overrides {
         globalizations: &policies,
         localizations: &policies,
@@ -37,17 +44,17 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let plans = [
         subscription::plan(&subscription::View {
             subscription: &sub,
-            namespaces: &BTreeMap::from([(namespace, Arc::clone(&a_base))]),
+            namespaces: &BTreeMap::from([(namespace.clone(), Arc::clone(&a_base))]),
             bases: &bases,
             referenced: &templates,
             template: &|feed| feeds.get(feed).cloned(),
             stays: &|base| {
-                let held = floor::stays(
-                    &sub,
-                    Some(&a_base),
-                    machinery::meta::namespace(base),
-                    &descriptions,
-                );
+                let namespace = machinery::meta::namespace(base);
+                let held = floor::Situation {
+                    namespace,
+                    ..situation
+                }
+                .stays();
                 held.first().map(ToString::to_string)
             },
             is_taken: &|_, _| false,
@@ -55,10 +62,15 @@ pub fn fuzz_plans(bytes: &[u8]) {
         }),
         base::plan(&base::View {
             base: &a_base,
+            content: base::Content::Current,
             template: &|feed| feeds.get(feed).cloned(),
             descriptions: &descriptions,
             referenced: &templates,
             overrides: &overrides,
+            packing: &pack::Packing {
+                stored: Some(&|_| false),
+                seal: None,
+            },
         }),
         description::plan(&description::View {
             description: &a_description,
@@ -90,6 +102,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
             subscription: &sub,
             descriptions: &descriptions,
             cluster: &|_, _| clusters.first().cloned(),
+            now: jiff::Timestamp::UNIX_EPOCH,
         }),
     ];
     drop(plans);

@@ -19,16 +19,20 @@ pub mod fuzz;
 pub mod inventory;
 pub mod labels;
 pub mod overrides;
+pub mod pack;
+pub mod payload;
 pub mod policy;
 pub mod protection;
 pub mod release;
 pub mod replicas;
+pub mod rollout;
 pub mod services;
 pub mod settled;
 pub mod stateful;
 pub mod status;
 pub mod subscription;
 pub mod sync;
+pub mod version;
 
 #[cfg(test)]
 mod world;

@@ -137,7 +137,7 @@ pub fn chart(
 }
 
 /// What only the parent's server knows about an object.
-fn strip(document: &mut Value) {
+pub(crate) fn strip(document: &mut Value) {
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
         metadata.remove("uid");
@@ -155,7 +155,7 @@ fn strip(document: &mut Value) {
 }
 
 /// What changes in a HelmChart by its use, and would make every use a change.
-fn strip_chart(chart: &mut Value) {
+pub(crate) fn strip_chart(chart: &mut Value) {
     let Some(metadata) = chart.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -188,7 +188,7 @@ fn policies<'a>(overrides: &Overrides<'a>, feed: &Feed) -> Result<Vec<&'a Arc<Va
     Ok(chosen)
 }
 
-fn sorted<'a>(policies: &'a [Arc<Value>], feed: &Feed) -> Vec<&'a Arc<Value>> {
+pub(crate) fn sorted<'a>(policies: &'a [Arc<Value>], feed: &Feed) -> Vec<&'a Arc<Value>> {
     let concerns = |policy: &&Arc<Value>| {
         !meta::is_deleting(policy)
             && !division::is_made_here(policy)

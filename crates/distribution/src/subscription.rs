@@ -65,8 +65,13 @@ pub fn plan(view: &View<'_>) -> Plan {
     if let Some(incomplete) = view.standing.incomplete.first() {
         plan.next = Next::Blocked(incomplete.to_string());
     } else {
+        let mut homes: BTreeMap<&str, Vec<&Arc<Value>>> = BTreeMap::new();
+        for base in view.bases {
+            homes.entry(meta::namespace(base)).or_default().push(base);
+        }
         for namespace in &bound {
-            plan_base(view, namespace, &mut plan);
+            let bases = homes.remove(namespace.as_str()).unwrap_or_default();
+            plan_base(view, namespace, bases, &mut plan);
         }
     }
     for base in view
@@ -146,7 +151,8 @@ fn drop_references(view: &View<'_>, plan: &mut Plan) {
     }
 }
 
-fn plan_base(view: &View<'_>, namespace: &str, plan: &mut Plan) {
+/// What to do about the Bases in the namespace of a bound cluster.
+fn plan_base(view: &View<'_>, namespace: &str, bases: Vec<&Arc<Value>>, plan: &mut Plan) {
     let subscription = view.subscription;
     let Some(home) = view
         .namespaces
@@ -155,11 +161,7 @@ fn plan_base(view: &View<'_>, namespace: &str, plan: &mut Plan) {
     else {
         return;
     };
-    let (leaving, mut living): (Vec<_>, Vec<_>) = view
-        .bases
-        .iter()
-        .filter(|base| meta::namespace(base) == namespace)
-        .partition(|base| meta::is_deleting(base));
+    let (leaving, mut living): (Vec<_>, Vec<_>) = bases.into_iter().partition(|base| meta::is_deleting(base));
     living.sort_by_key(|base| (meta::creation_timestamp(base), meta::name(base)));
     let Some(base) = living.pop() else {
         // What is still being taken away would fight with what is new.

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use api::clusters::SyncMode;
+use api::names;
 use serde_json::Value;
 
 /// Who brings objects into a child.
@@ -60,6 +61,13 @@ pub fn deployer_of(cluster: &Value) -> Deployer {
     deployer(mode(cluster).unwrap_or(SyncMode::Pull), app_pusher)
 }
 
+/// Whether the parent takes out of a child what its Descriptions ask for no longer, though the agent applies: agents of
+/// upstream never do that themselves. Ours say who they are.
+pub fn parent_prunes(cluster: &Value) -> bool {
+    let agent = cluster["status"]["agentVersion"].as_str().unwrap_or_default();
+    deployer_of(cluster) == Deployer::Agent && !agent.is_empty() && !agent.starts_with(names::OWN_AGENT)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -85,6 +93,21 @@ mod tests {
         ] {
             let cluster = json!({"spec": {"syncMode": mode}, "status": {"appPusher": pusher}});
             assert_eq!(deployer_of(&cluster), expected, "{cluster}");
+        }
+    }
+
+    #[test]
+    fn the_parent_prunes_for_agents_that_do_not() {
+        for (mode, agent, expected) in [
+            ("Pull", "v0.18.0", true),
+            ("Pull", "tombolo/0.1.0", false),
+            ("Pull", "", false),
+            ("Dual", "v0.18.0", true),
+            ("Push", "v0.18.0", false),
+        ] {
+            let status = json!({"appPusher": mode == "Push", "agentVersion": agent});
+            let cluster = json!({"spec": {"syncMode": mode}, "status": status});
+            assert_eq!(parent_prunes(&cluster), expected, "{cluster}");
         }
     }
 }

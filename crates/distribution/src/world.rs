@@ -109,6 +109,9 @@ impl World {
                     }
                     let mut object = Value::clone(have);
                     patch::merge_patch(&mut object, patch);
+                    if object["spec"] != have["spec"] {
+                        object["metadata"]["generation"] = json!(meta::generation(have) + 1);
+                    }
                     self.put(resource, object);
                 }
                 Action::Delete { resource, target } => self.delete(resource, &target.namespace, &target.name),

@@ -1,5 +1,6 @@
 //! What a hub is told.
 
+use api::gates::{self, GateError};
 use machinery::names::is_dns1123_label;
 use tunnel::Limits;
 
@@ -41,6 +42,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Takes what `--feature-gates` says ([`api::gates`]).
+    ///
+    /// # Errors
+    /// The first pair that makes no sense.
+    pub fn with_gates(mut self, text: &str) -> Result<Self, GateError> {
+        let gates = gates::parse(text, &["ShadowAPI", "SocketConnection"])?;
+        let gate = |name, default| gates.get(name).copied().unwrap_or(default);
+        self.shadow_api = gate("ShadowAPI", self.shadow_api);
+        self.socket_connection = gate("SocketConnection", self.socket_connection);
+        Ok(self)
+    }
+
     /// Checks the fields that can be wrong.
     ///
     /// # Errors
@@ -53,5 +66,27 @@ impl Config {
                 problem,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_switch_its_groups() {
+        for (text, expected) in [
+            ("", (true, true)),
+            (
+                "SocketConnection=true,ShadowAPI=true,AppPusher=false",
+                (true, true),
+            ),
+            ("ShadowAPI=false", (true, false)),
+            ("AllAlpha=false,ShadowAPI=true", (false, true)),
+        ] {
+            let config = Config::default().with_gates(text).unwrap();
+            assert_eq!((config.socket_connection, config.shadow_api), expected, "{text}");
+        }
+        assert!(Config::default().with_gates("Shadow=true").is_err());
     }
 }

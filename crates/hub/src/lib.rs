@@ -59,8 +59,12 @@ impl Hub {
     pub fn new(client: Client, env: Env, config: Config, shutdown: CancellationToken) -> Self {
         let config = Arc::new(config);
         let registry = Registry::new(env.clone(), config.tunnel.clone());
-        let clusters = proxy::Clusters::start(client.clone());
-        let proxy = Proxy::new(Arc::clone(&config), registry.clone(), clusters, shutdown.clone());
+        let proxy = Proxy::new(
+            Arc::clone(&config),
+            registry.clone(),
+            client.clone(),
+            shutdown.clone(),
+        );
         let shadow = Shadow::new(client, env, Arc::clone(&config), shutdown.clone());
         Self {
             config,

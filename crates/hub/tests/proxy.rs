@@ -549,3 +549,75 @@ async fn connected_clusters_are_sockets() {
         StatusCode::SERVICE_UNAVAILABLE
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_gets_what_its_own_descriptions_refer_to_and_nothing_else() {
+    use api::entry::{Digest, Entry, Reference};
+    let fixture = fixture().await;
+    let bytes = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data":
+        {"x": "y".repeat(1_000_000)}})
+    .to_string();
+    let digest = Digest::of(bytes.as_bytes());
+    let pieces = api::payloads::pieces(&digest, bytes.as_bytes());
+    assert_eq!(pieces.len(), 2);
+    let describe = |namespace: &str, digest: &Digest| {
+        let entry = Entry::Reference(Reference {
+            digest: digest.clone(),
+            size: bytes.len() as u64,
+            object: api::feed::Feed {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: String::new(),
+                name: "big".to_owned(),
+            },
+        });
+        json!({"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
+            "metadata": {"name": "app-generic", "namespace": namespace, "resourceVersion": "1"},
+            "spec": {"deployer": "Generic", "raw": [entry.to_raw()]}})
+    };
+    fixture.parent.put(describe("clusternet-x", &digest));
+    fixture
+        .parent
+        .put(describe("clusternet-y", &Digest::of(b"another's")));
+    fixture.parent.put(pieces[0].clone());
+    let path = |digest: &str, name: &str| format!("/payloads/{digest}?description={name}");
+    let ours = path(&digest.to_string(), "app-generic");
+    let (status, answer) = fixture.get(&ours, &[]).await;
+    assert_eq!(
+        status,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "a piece is missing: {answer}"
+    );
+    fixture.parent.put(pieces[1].clone());
+    let (status, answer) = fixture.get(&ours, &[]).await;
+    assert_eq!(
+        (status, answer["data"]["x"].as_str().map(str::len)),
+        (StatusCode::OK, Some(1_000_000))
+    );
+    for (case, path, expected) in [
+        (
+            "another's",
+            path(&Digest::of(b"another's").to_string(), "app-generic"),
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            "of no Description",
+            path(&digest.to_string(), "other"),
+            StatusCode::NOT_FOUND,
+        ),
+        ("no digest", path("x", "app-generic"), StatusCode::BAD_REQUEST),
+        (
+            "no Description is named",
+            format!("/payloads/{digest}"),
+            StatusCode::BAD_REQUEST,
+        ),
+    ] {
+        let (status, answer) = fixture.get(&path, &[]).await;
+        assert_eq!(status, expected, "{case}: {answer}");
+    }
+    let stranger = ROOT.replace("0001", "0002");
+    let (status, _) = call(&fixture.hub, "GET", &format!("{stranger}{ours}"), &[], "").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "a cluster that is not known");
+    let (status, _) = call(&fixture.hub, "POST", &format!("{ROOT}{ours}"), &[], "").await;
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+}

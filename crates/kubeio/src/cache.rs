@@ -2,10 +2,11 @@
 //!
 //! One task writes, any number of readers look. A relist is swapped in whole, so that nobody sees half of it, and
 //! readers learn of changes through [`Changes`], which keeps one pending change an object: it is bounded by the
-//! number of objects, loses nothing, and a slow reader skips states in between.
+//! number of objects, loses nothing, and a slow reader skips states in between. What is kept of an object is JSON, or
+//! what the reader makes of it ([`Cache::start_reading`]): then that alone takes memory, and what it leaves out changes
+//! nothing.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
@@ -40,7 +41,7 @@ pub struct CacheOptions {
     pub label_selector: String,
     /// Only what matches this field selector; empty for everything.
     pub field_selector: String,
-    /// Cuts an object down to what the readers need. Must keep `metadata.name` and `.namespace`.
+    /// Cuts an object down to what the readers need.
     pub project: fn(Value) -> Value,
 }
 
@@ -74,19 +75,29 @@ impl CacheOptions {
 }
 
 /// One object's change since it was last told. At least one of the two states is there.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+#[derive(Debug, PartialEq)]
+pub struct Change<T = Value> {
     /// Which object.
     pub key: ObjectKey,
     /// Its state when it was last told, `None` if it was not there.
-    pub old: Option<Arc<Value>>,
+    pub old: Option<Arc<T>>,
     /// Its state now, `None` if it is gone.
-    pub new: Option<Arc<Value>>,
+    pub new: Option<Arc<T>>,
 }
 
-impl Change {
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            old: self.old.clone(),
+            new: self.new.clone(),
+        }
+    }
+}
+
+impl<T> Change<T> {
     /// The newer state that is there.
-    pub fn object(&self) -> &Arc<Value> {
+    pub fn object(&self) -> &Arc<T> {
         self.new
             .as_ref()
             .or(self.old.as_ref())
@@ -94,33 +105,67 @@ impl Change {
     }
 }
 
-type Objects = BTreeMap<ObjectKey, Arc<Value>>;
+type Objects<T> = BTreeMap<ObjectKey, Entry<T>>;
 
-/// The shared state: what is there, and who wants to know.
-#[derive(Default)]
-struct Store {
-    objects: RwLock<Objects>,
-    readers: Mutex<Vec<Weak<Pending>>>,
+/// What is kept of an object.
+struct Entry<T> {
+    object: Arc<T>,
+    /// Its resource version, if that is a whole number.
+    revision: Option<u64>,
+    /// What it takes in memory, as far as that is bounded.
+    weight: usize,
 }
 
-#[derive(Default)]
-struct Pending {
-    changes: Mutex<BTreeMap<ObjectKey, Change>>,
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self {
+            object: Arc::clone(&self.object),
+            ..*self
+        }
+    }
+}
+
+/// The shared state: what is there, and who wants to know.
+struct Store<T> {
+    objects: RwLock<Objects<T>>,
+    readers: Mutex<Vec<Weak<Pending<T>>>>,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Self {
+            objects: RwLock::default(),
+            readers: Mutex::default(),
+        }
+    }
+}
+
+struct Pending<T> {
+    changes: Mutex<BTreeMap<ObjectKey, Change<T>>>,
     some: Notify,
 }
 
-impl Pending {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Change>> {
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        Self {
+            changes: Mutex::default(),
+            some: Notify::default(),
+        }
+    }
+}
+
+impl<T: PartialEq> Pending<T> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Change<T>>> {
         self.changes.lock().expect("no holder panics")
     }
 
-    fn push(&self, change: Change) {
+    fn push(&self, change: Change<T>) {
         let mut changes = self.lock();
         match changes.entry(change.key.clone()) {
-            Entry::Vacant(slot) => {
+            btree_map::Entry::Vacant(slot) => {
                 slot.insert(change);
             }
-            Entry::Occupied(mut slot) => {
+            btree_map::Entry::Occupied(mut slot) => {
                 slot.get_mut().new = change.new;
                 let merged = slot.get();
                 if merged.old == merged.new {
@@ -133,22 +178,22 @@ impl Pending {
     }
 }
 
-impl Store {
-    fn snapshot(&self) -> Objects {
+impl<T: PartialEq> Store<T> {
+    fn snapshot(&self) -> Objects<T> {
         self.objects.read().expect("no holder panics").clone()
     }
 
     /// Puts an object in; answers whether that changed anything.
-    fn apply(&self, object: Value) -> bool {
-        let key = ObjectKey::of(&object);
-        let new = Arc::new(object);
+    fn apply(&self, key: ObjectKey, entry: Entry<T>) -> bool {
+        let new = Arc::clone(&entry.object);
         // The readers' lock is taken first and held: their changes come in the order of the writes.
         let readers = self.readers.lock().expect("no holder panics");
         let old = self
             .objects
             .write()
             .expect("no holder panics")
-            .insert(key.clone(), new.clone());
+            .insert(key.clone(), entry)
+            .map(|entry| entry.object);
         if old.as_deref() == Some(&*new) {
             return false;
         }
@@ -166,6 +211,7 @@ impl Store {
     fn delete(&self, key: ObjectKey) -> bool {
         let readers = self.readers.lock().expect("no holder panics");
         let old = self.objects.write().expect("no holder panics").remove(&key);
+        let old = old.map(|entry| entry.object);
         let changed = old.is_some();
         if changed {
             tell(&readers, &Change { key, old, new: None });
@@ -174,11 +220,7 @@ impl Store {
     }
 
     /// Swaps everything at once.
-    fn replace_all(&self, objects: Vec<Value>) {
-        let new: Objects = objects
-            .into_iter()
-            .map(|object| (ObjectKey::of(&object), Arc::new(object)))
-            .collect();
+    fn replace_all(&self, new: Objects<T>) {
         let readers = self.readers.lock().expect("no holder panics");
         let old = std::mem::replace(&mut *self.objects.write().expect("no holder panics"), new.clone());
         for change in difference(&old, &new) {
@@ -187,53 +229,101 @@ impl Store {
     }
 }
 
-fn tell(readers: &[Weak<Pending>], change: &Change) {
+fn tell<T: PartialEq>(readers: &[Weak<Pending<T>>], change: &Change<T>) {
     for reader in readers.iter().filter_map(Weak::upgrade) {
         reader.push(change.clone());
     }
 }
 
-fn difference(old: &Objects, new: &Objects) -> Vec<Change> {
+fn difference<T: PartialEq>(old: &Objects<T>, new: &Objects<T>) -> Vec<Change<T>> {
     let mut changes = Vec::new();
     for (key, gone) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
         changes.push(Change {
             key: key.clone(),
-            old: Some(gone.clone()),
+            old: Some(gone.object.clone()),
             new: None,
         });
     }
     for (key, now) in new {
-        let before = old.get(key);
-        if before != Some(now) {
+        let before = old.get(key).map(|entry| &entry.object);
+        if before != Some(&now.object) {
             changes.push(Change {
                 key: key.clone(),
                 old: before.cloned(),
-                new: Some(now.clone()),
+                new: Some(now.object.clone()),
             });
         }
     }
     changes
 }
 
+/// What a cache makes of an object that its options cut down.
+type Read<T> = dyn Fn(Value) -> T + Send + Sync;
+
 /// A watch cache of one resource. Clones share it; the last one dropped ends its task.
-#[derive(Clone)]
-pub struct Cache {
-    store: Arc<Store>,
+pub struct Cache<T = Value> {
+    store: Arc<Store<T>>,
     synced: watch::Receiver<bool>,
     /// Held for its drop, which ends the task.
-    _stop: Arc<DropGuard>,
+    stop: Arc<DropGuard>,
     resource: ApiResource,
-    project: fn(Value) -> Value,
+    reader: Reader<T>,
 }
 
-impl fmt::Debug for Cache {
+impl<T> Clone for Cache<T> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            synced: self.synced.clone(),
+            stop: Arc::clone(&self.stop),
+            resource: self.resource.clone(),
+            reader: self.reader.clone(),
+        }
+    }
+}
+
+/// Makes entries of objects.
+struct Reader<T> {
+    project: fn(Value) -> Value,
+    read: Arc<Read<T>>,
+    /// Whether what objects take is bounded.
+    weighs: bool,
+}
+
+impl<T> Clone for Reader<T> {
+    fn clone(&self) -> Self {
+        Self {
+            read: Arc::clone(&self.read),
+            ..*self
+        }
+    }
+}
+
+impl<T> Reader<T> {
+    fn entry(&self, object: Value) -> Entry<T> {
+        let revision = revision(&object);
+        let object = (self.project)(object);
+        Entry {
+            revision,
+            weight: if self.weighs { weight(&object) } else { 0 },
+            object: Arc::new((self.read)(object)),
+        }
+    }
+}
+
+/// Whether one is older than another can be told of whole numbers alone.
+fn revision(object: &Value) -> Option<u64> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+impl<T> fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             store,
             synced,
-            _stop: _,
+            stop: _,
             resource,
-            project: _,
+            reader: _,
         } = self;
         f.debug_struct("Cache")
             .field("resource", &resource.plural)
@@ -246,10 +336,26 @@ impl fmt::Debug for Cache {
 impl Cache {
     /// Starts to fill a cache (on the current runtime).
     pub fn start(client: Client, resource: ApiResource, options: CacheOptions) -> Self {
+        Self::start_reading(client, resource, options, |object| object)
+    }
+}
+
+impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
+    /// Starts to fill a cache that keeps of an object what `read` makes of it.
+    pub fn start_reading(
+        client: Client,
+        resource: ApiResource,
+        options: CacheOptions,
+        read: impl Fn(Value) -> T + Send + Sync + 'static,
+    ) -> Self {
         let store = Arc::new(Store::default());
         let (synced, receiver) = watch::channel(false);
         let token = CancellationToken::new();
-        let project = options.project;
+        let reader = Reader {
+            project: options.project,
+            read: Arc::new(read),
+            weighs: client.bounds().whole < usize::MAX,
+        };
         let reflector = Reflector {
             held: Held {
                 own: AtomicUsize::new(0),
@@ -259,6 +365,7 @@ impl Cache {
             resource: resource.clone(),
             options,
             store: store.clone(),
+            reader: reader.clone(),
             synced,
         };
         let stop = token.clone();
@@ -272,9 +379,9 @@ impl Cache {
         Self {
             store,
             synced: receiver,
-            _stop: Arc::new(token.drop_guard()),
+            stop: Arc::new(token.drop_guard()),
             resource,
-            project,
+            reader,
         }
     }
 
@@ -284,33 +391,24 @@ impl Cache {
     }
 
     /// One object.
-    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<T>> {
         self.get_key(&ObjectKey::new(namespace.unwrap_or_default(), name))
     }
 
     /// One object by its key.
-    pub fn get_key(&self, key: &ObjectKey) -> Option<Arc<Value>> {
-        self.store
-            .objects
-            .read()
-            .expect("no holder panics")
-            .get(key)
-            .cloned()
+    pub fn get_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        let objects = self.store.objects.read().expect("no holder panics");
+        objects.get(key).map(|entry| entry.object.clone())
     }
 
     /// All objects, ordered by namespace and name.
-    pub fn list(&self) -> Vec<Arc<Value>> {
-        self.store
-            .objects
-            .read()
-            .expect("no holder panics")
-            .values()
-            .cloned()
-            .collect()
+    pub fn list(&self) -> Vec<Arc<T>> {
+        let objects = self.store.objects.read().expect("no holder panics");
+        objects.values().map(|entry| entry.object.clone()).collect()
     }
 
     /// All objects of one namespace, ordered by name.
-    pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<Value>> {
+    pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         let first = ObjectKey::new(namespace, "");
         self.store
             .objects
@@ -318,7 +416,7 @@ impl Cache {
             .expect("no holder panics")
             .range(first..)
             .take_while(|(key, _)| key.namespace == namespace)
-            .map(|(_, object)| object.clone())
+            .map(|(_, entry)| entry.object.clone())
             .collect()
     }
 
@@ -335,15 +433,15 @@ impl Cache {
     }
 
     /// Changes from now on; it begins with every object that is there.
-    pub fn subscribe(&self) -> Changes {
+    pub fn subscribe(&self) -> Changes<T> {
         let pending = Arc::new(Pending::default());
         let mut readers = self.store.readers.lock().expect("no holder panics");
         readers.retain(|reader| reader.strong_count() > 0);
-        for (key, object) in self.store.snapshot() {
+        for (key, entry) in self.store.snapshot() {
             pending.push(Change {
                 key,
                 old: None,
-                new: Some(object),
+                new: Some(entry.object),
             });
         }
         readers.push(Arc::downgrade(&pending));
@@ -353,25 +451,24 @@ impl Cache {
     /// Puts the answer to one's own write in at once, instead of waiting for the watch to bring it. It counts only if
     /// the cache has the object in an older revision; whether it is older can be told of whole numbers alone.
     pub fn put(&self, object: Value) {
-        let revision =
-            |object: &Value| -> Option<u64> { object["metadata"]["resourceVersion"].as_str()?.parse().ok() };
-        let have = self
-            .get_key(&ObjectKey::of(&object))
-            .and_then(|have| revision(&have));
+        let key = ObjectKey::of(&object);
+        let objects = self.store.objects.read().expect("no holder panics");
+        let have = objects.get(&key).and_then(|entry| entry.revision);
+        drop(objects);
         if let (Some(have), Some(new)) = (have, revision(&object))
             && have < new
         {
-            self.store.apply((self.project)(object));
+            self.store.apply(key, self.reader.entry(object));
         }
     }
 }
 
 /// A reader's pending changes.
-pub struct Changes {
-    pending: Arc<Pending>,
+pub struct Changes<T = Value> {
+    pending: Arc<Pending<T>>,
 }
 
-impl fmt::Debug for Changes {
+impl<T: PartialEq> fmt::Debug for Changes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Changes")
             .field("pending", &self.pending.lock().len())
@@ -379,9 +476,9 @@ impl fmt::Debug for Changes {
     }
 }
 
-impl Changes {
+impl<T: PartialEq> Changes<T> {
     /// The next change; dropping the future loses nothing.
-    pub async fn next(&mut self) -> Change {
+    pub async fn next(&mut self) -> Change<T> {
         loop {
             if let Some(change) = self.try_next() {
                 return change;
@@ -391,17 +488,18 @@ impl Changes {
     }
 
     /// The next change if there is one now.
-    pub fn try_next(&mut self) -> Option<Change> {
+    pub fn try_next(&mut self) -> Option<Change<T>> {
         self.pending.lock().pop_first().map(|(_, change)| change)
     }
 }
 
 /// The one writer.
-struct Reflector {
+struct Reflector<T> {
     client: Client,
     resource: ApiResource,
     options: CacheOptions,
-    store: Arc<Store>,
+    store: Arc<Store<T>>,
+    reader: Reader<T>,
     synced: watch::Sender<bool>,
     held: Held,
 }
@@ -444,7 +542,7 @@ enum Step {
     Watch { from: String },
 }
 
-impl Reflector {
+impl<T: PartialEq + Send + Sync + 'static> Reflector<T> {
     async fn run(self) {
         let mut step = Step::List;
         let mut backoff = Backoff::new(RETRY_BASE, RETRY_MAX);
@@ -457,13 +555,13 @@ impl Reflector {
             match result {
                 Ok(()) => backoff.reset(),
                 // What is known of a server that is trusted stays.
-                Err(error) if self.is_bounded() && error.is_too_large() => {
+                Err(error) if self.reader.weighs && error.is_too_large() => {
                     tracing::warn!(
                         resource = %self.resource.plural, error = %Chain(&error),
                         "there is more than a watch cache may hold, it stays empty"
                     );
                     self.synced.send_replace(false);
-                    self.store.replace_all(Vec::new());
+                    self.store.replace_all(Objects::new());
                     self.held.clear();
                     step = Step::List;
                     tokio::time::sleep(TOO_MUCH_PAUSE).await;
@@ -502,14 +600,15 @@ impl Reflector {
         let namespace = self.options.namespace.as_deref();
         match self.client.list_all(&self.resource, namespace, &options).await {
             Ok(listed) => {
-                let items: Vec<Value> = listed.items.into_iter().map(self.options.project).collect();
+                let entry = |object: Value| (ObjectKey::of(&object), self.reader.entry(object));
+                let objects: Objects<T> = listed.items.into_iter().map(entry).collect();
                 self.held.clear();
-                for item in &items {
-                    if let Err(error) = self.hold(item, 0) {
+                for entry in objects.values() {
+                    if let Err(error) = self.hold(entry.weight, 0) {
                         return (Step::List, Err(error));
                     }
                 }
-                self.store.replace_all(items);
+                self.store.replace_all(objects);
                 self.synced.send_replace(true);
                 let from = listed.resource_version;
                 (Step::Watch { from }, Ok(()))
@@ -560,9 +659,10 @@ impl Reflector {
     fn take(&self, event: WatchEvent) -> Result<(), Error> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let object = (self.options.project)(object);
-                self.hold(&object, self.weight_at(&ObjectKey::of(&object)))?;
-                self.store.apply(object);
+                let key = ObjectKey::of(&object);
+                let entry = self.reader.entry(object);
+                self.hold(entry.weight, self.weight_at(&key))?;
+                self.store.apply(key, entry);
             }
             WatchEvent::Deleted(object) => {
                 let key = ObjectKey::of(&object);
@@ -574,29 +674,19 @@ impl Reflector {
         Ok(())
     }
 
-    fn is_bounded(&self) -> bool {
-        self.client.bounds().whole < usize::MAX
-    }
-
     /// What the object under a key takes now.
     fn weight_at(&self, key: &ObjectKey) -> usize {
-        if !self.is_bounded() {
-            return 0;
-        }
         let objects = self.store.objects.read().expect("no holder panics");
-        objects.get(key).map_or(0, |object| weight(object))
+        objects.get(key).map_or(0, |entry| entry.weight)
     }
 
     /// Counts an object in place of one that took `before`.
     ///
     /// # Errors
     /// It is too much.
-    fn hold(&self, object: &Value, before: usize) -> Result<(), Error> {
-        if !self.is_bounded() {
-            return Ok(());
-        }
+    fn hold(&self, weight: usize, before: usize) -> Result<(), Error> {
         let limit = self.client.bounds().whole;
-        if self.held.change(before, weight(object)) > limit {
+        if self.held.change(before, weight) > limit {
             let request = format!("watch {}", self.resource.plural);
             return Err(Error::TooLarge { request, limit });
         }

@@ -1,10 +1,14 @@
 //! The verbs of the API over untyped objects.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use http::uri::{InvalidUri, Scheme, Uri};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use machinery::{ApiError, ApiResource};
@@ -97,6 +101,36 @@ impl Client {
         Self::from_config(config_from_token(connection)?)
     }
 
+    /// The same, asked at an address that the server's host was found to have: what was looked up and judged is what is
+    /// dialled, whatever its name means a moment later.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an address or CA that cannot be used.
+    pub fn from_token_at(connection: &Connection, address: IpAddr) -> Result<Self, Error> {
+        let mut config = config_from_token(connection)?;
+        let bad = |error: http::Error| Error::Config(error.into());
+        let mut parts = config.cluster_url.into_parts();
+        let named = parts.authority.take();
+        let named = named.ok_or_else(|| Error::Config("the server has no host".into()))?;
+        let port = named.port_u16().unwrap_or(if parts.scheme == Some(Scheme::HTTP) {
+            80
+        } else {
+            443
+        });
+        let at = SocketAddr::new(address, port).to_string();
+        parts.authority = Some(at.parse().map_err(|error: InvalidUri| bad(error.into()))?);
+        config.cluster_url = Uri::from_parts(parts).map_err(|error| bad(error.into()))?;
+        config.tls_server_name = Some(named.host().trim_matches(['[', ']']).to_owned());
+        let host = HeaderValue::try_from(named.as_str()).map_err(|error| Error::Config(error.into()))?;
+        let client = Self::from_config(config)?;
+        Ok(Self {
+            transport: client
+                .transport
+                .through(String::new(), HeaderMap::from_iter([(header::HOST, host)])),
+            ..client
+        })
+    }
+
     /// A client from the service account of the pod that this runs in.
     ///
     /// # Errors
@@ -112,7 +146,7 @@ impl Client {
     pub fn from_config(config: kube::Config) -> Result<Self, Error> {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         Ok(Self {
-            transport: Transport::kube(config)?,
+            transport: Transport::https(&config)?,
             server,
             user_agent: USER_AGENT,
             bounds: Bounds::default(),
@@ -478,6 +512,22 @@ impl Client {
     /// See [`Error`].
     pub async fn get_path(&self, path: &str) -> Result<Value, Error> {
         self.value(Method::GET, path, None).await
+    }
+
+    /// Asks for a path and hands its answer on piece by piece, however large it is. The stream ends with
+    /// [`Error::Transport`] if the answer breaks off.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn download(&self, path: &str) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+        let what = format!("GET {path}");
+        let request = request(Method::GET, path, None, "")?;
+        let body = self.answer(&what, request).await?.into_body();
+        let broken = move |source| Error::Transport {
+            request: what.clone(),
+            source,
+        };
+        Ok(body.into_data_stream().map_err(broken).boxed())
     }
 
     /// Sends any request and reads the whole answer, whatever its status.

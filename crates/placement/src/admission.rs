@@ -12,12 +12,10 @@ pub fn is_inventory_current(subscription: &Subscription, inventory: &Inventory) 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Cluster, Config, Decision, Snapshot, place, status_patch};
+    use crate::{Cluster, Config, Decision, Fleet, Snapshot, place, status_patch};
 
     /// The kinds of the feeds and how many replicas each wants.
     type Wanted = [(&'static str, Option<u32>)];
@@ -40,18 +38,18 @@ mod tests {
         Subscription::from_value(&json!({"metadata": {"name": "s"}, "spec": spec, "status": status})).unwrap()
     }
 
-    fn decide(status: &Value, inventory: &Inventory) -> Decision {
+    fn decide(status: &Value, inventory: &Inventory) -> Decision<'static> {
         let cluster = |zone: &str| {
             let object = json!({"metadata": {"namespace": format!("ns-{zone}"), "name": zone, "labels": {"zone": zone}}});
             Cluster::from_value(&object).unwrap()
         };
-        let clusters = ["a", "b"].map(cluster).map(|it| (it.key.clone(), it));
-        let clusters = BTreeMap::from(clusters);
-        let config = Config::default();
+        let clusters: Fleet = ["a", "b"].map(cluster).into_iter().collect();
+        let config: &Config = Box::leak(Box::default());
+        let subscription = Box::leak(Box::new(subscription(status)));
         let profile = config.profile("default").unwrap();
         place(&Snapshot {
-            inventory: Some(inventory),
-            ..Snapshot::of(&subscription(status), &clusters, profile)
+            inventory: Some(Box::leak(Box::new(inventory.clone()))),
+            ..Snapshot::of(subscription, Box::leak(Box::new(clusters)), profile)
         })
         .decision
     }

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use crate::bind::Binding;
 use crate::config::{Plugin, Profile};
-use crate::model::{Cluster, ClusterKey, Inventory, Subscription};
+use crate::fleet::Fleet;
+use crate::model::{ClusterKey, Inventory, Subscription};
 use crate::outage::{FailOver, Report};
 use crate::predict::Prediction;
 use crate::taints::Taint;
@@ -18,7 +19,7 @@ pub struct Snapshot<'a> {
     /// What is to be placed.
     pub subscription: &'a Subscription,
     /// Every cluster there is.
-    pub clusters: &'a BTreeMap<ClusterKey, Cluster>,
+    pub clusters: &'a Fleet,
     /// The inventory of the same name, read only for the dividing strategies.
     pub inventory: Option<&'a Inventory>,
     /// The plugins of the Subscription's scheduler name.
@@ -41,11 +42,7 @@ static NO_PREDICTIONS: BTreeMap<ClusterKey, Prediction> = BTreeMap::new();
 
 impl<'a> Snapshot<'a> {
     /// A Subscription among clusters; all else is as if nobody had configured or said anything.
-    pub fn of(
-        subscription: &'a Subscription,
-        clusters: &'a BTreeMap<ClusterKey, Cluster>,
-        profile: &'a Profile,
-    ) -> Self {
+    pub fn of(subscription: &'a Subscription, clusters: &'a Fleet, profile: &'a Profile) -> Self {
         Self {
             subscription,
             clusters,
@@ -82,9 +79,9 @@ impl Tolerance {
 
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placement {
+pub struct Placement<'a> {
     /// What to do.
-    pub decision: Decision,
+    pub decision: Decision<'a>,
     /// What was found about each cluster, in the order of their keys.
     pub verdicts: BTreeMap<ClusterKey, Verdict>,
     /// How fail-over stands; `None` if nothing is divided.
@@ -93,23 +90,23 @@ pub struct Placement {
 
 /// What the scheduler is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum Decision<'a> {
     /// Write this binding.
     Bind {
         /// Where it goes.
-        binding: Binding,
+        binding: Binding<'a>,
         /// For each feed key how many replicas found no room: say so, look again when there may be some.
         short: BTreeMap<String, u32>,
     },
     /// Ask these clusters for their room, then decide again with the answers.
-    Predict(Vec<ClusterKey>),
+    Predict(Vec<&'a ClusterKey>),
     /// No cluster fits: say so and keep the present binding, so that nobody loses the last copy without a
     /// replacement. Look again at the next event that matters.
     Unfit {
         /// Why.
         error: FitError,
         /// The present binding without clusters that are gone or going, if there are any such.
-        kept: Option<Binding>,
+        kept: Option<Binding<'a>>,
     },
     /// Something is still missing that brings its own event: say nothing, look again then.
     Waiting(Waiting),

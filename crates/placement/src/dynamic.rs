@@ -8,39 +8,41 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::divide;
 use crate::model::{ClusterKey, Inventory};
-use crate::predict::Room;
 use crate::shares::Shares;
 
 /// What came of a division.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assigned {
+pub struct Assigned<'a> {
     /// Who has what from now on.
-    pub shares: Shares,
+    pub shares: Shares<'a>,
     /// For each feed key how many replicas found no room; none where all did.
     pub short: BTreeMap<String, u32>,
 }
 
 /// Whether any feed wants more replicas than it has: only then does it matter how much room there is.
-pub fn needs_room(held: &Shares, inventory: &Inventory) -> bool {
+pub fn needs_room(held: &Shares<'_>, inventory: &Inventory) -> bool {
     let lacks = |feed: &crate::model::Wanted| missing(held, &feed.feed.key(), feed.desired) > 0;
     inventory.feeds.iter().any(lacks)
 }
 
-fn missing(held: &Shares, feed: &str, desired: Option<u32>) -> i64 {
+fn missing(held: &Shares<'_>, feed: &str, desired: Option<u32>) -> i64 {
     desired.map_or(0, |desired| i64::from(desired) - held.total(feed))
 }
 
 /// What each cluster has of a feed.
-fn present(shares: &Shares, feed: &str) -> Vec<u32> {
+fn present(shares: &Shares<'_>, feed: &str) -> Vec<u32> {
     let number = |n: &i64| u32::try_from(*n).unwrap_or(0);
     shares.of(feed).into_iter().flatten().map(number).collect()
 }
 
+/// A cluster that missing replicas can go to, and its room; what is not known is none.
+pub type Candidate<'a> = (&'a ClusterKey, &'a [Option<u32>]);
+
 /// Divides what is missing among the candidates, and takes away what is too much.
 ///
-/// `held` is what clusters have and keep. Candidates come in the order of their keys; room that is not known is none.
-pub fn assign(held: Shares, inventory: &Inventory, candidates: &[(ClusterKey, Room)]) -> Assigned {
-    let keys: Vec<ClusterKey> = candidates.iter().map(|(key, _)| key.clone()).collect();
+/// `held` is what clusters have and keep. Candidates come in the order of their keys.
+pub fn assign<'a>(held: Shares<'a>, inventory: &Inventory, candidates: &[Candidate<'a>]) -> Assigned<'a> {
+    let keys: Vec<&ClusterKey> = candidates.iter().map(|(key, _)| *key).collect();
     let is_new = held.clusters().is_empty();
     let mut shares = held;
     let mut short = BTreeMap::new();
@@ -52,7 +54,7 @@ pub fn assign(held: Shares, inventory: &Inventory, candidates: &[(ClusterKey, Ro
         }
         let missing = missing(&shares, &key, wanted.desired);
         if missing > 0 || shares.of(&key).is_none() {
-            let room_of = |(_, room): &(ClusterKey, Room)| room.get(index).copied().flatten().unwrap_or(0);
+            let room_of = |(_, room): &Candidate<'_>| room.get(index).copied().flatten().unwrap_or(0);
             let room: Vec<u32> = candidates.iter().map(room_of).collect();
             let changes = divide::by_capacity(missing, &room);
             shares.add(&key, &keys, &changes);
@@ -76,10 +78,10 @@ pub fn assign(held: Shares, inventory: &Inventory, candidates: &[(ClusterKey, Ro
 }
 
 /// Leaves with silent clusters what found no room elsewhere: the last copy goes only where there is another.
-pub fn leave_behind(assigned: &mut Assigned, silent: &Shares) {
+pub fn leave_behind<'a>(assigned: &mut Assigned<'a>, silent: &Shares<'a>) {
     for (feed, short) in &assigned.short {
         let left = divide::by_capacity(i64::from(*short), &present(silent, feed));
-        let left = silent.clusters().iter().cloned().zip(left);
+        let left = silent.clusters().iter().copied().zip(left);
         let (clusters, left): (Vec<_>, Vec<_>) = left.filter(|(_, left)| *left > 0).unzip();
         assigned.shares.add(feed, &clusters, &left);
     }
@@ -92,8 +94,8 @@ mod tests {
 
     use super::*;
 
-    fn key(name: &str) -> ClusterKey {
-        ClusterKey::new("ns", name)
+    fn key(name: &str) -> &'static ClusterKey {
+        Box::leak(Box::new(ClusterKey::new("ns", name)))
     }
 
     /// `f1 8 | f2 | f3 3`: what each feed wants.
@@ -112,7 +114,7 @@ mod tests {
     }
 
     /// `c1 c2 c3 | f1 1 3 0 | f2`.
-    fn shares(text: &str) -> Shares {
+    fn shares(text: &str) -> Shares<'static> {
         let mut parts = text.split('|');
         let clusters = parts.next().unwrap().split_whitespace().map(key).collect();
         let lists = parts.map(|part| {
@@ -125,8 +127,11 @@ mod tests {
     }
 
     /// The candidates' names; for each feed the room in each of them.
-    fn candidates(names: &str, rooms: &[&[u32]]) -> Vec<(ClusterKey, Room)> {
-        let room = |cluster: usize| rooms.iter().map(|room| room.get(cluster).copied()).collect();
+    fn candidates(names: &str, rooms: &[&[u32]]) -> Vec<Candidate<'static>> {
+        let room = |cluster: usize| {
+            let room: Vec<Option<u32>> = rooms.iter().map(|room| room.get(cluster).copied()).collect();
+            &*room.leak()
+        };
         names
             .split(' ')
             .enumerate()
@@ -267,7 +272,7 @@ mod tests {
             let first = assign(held, &inventory, &candidates);
             let most = before + i64::from(room.iter().sum::<u32>());
             prop_assert_eq!(first.shares.total(&feed_key("f1")), i64::from(desired).min(most.max(before)));
-            let full: Vec<(ClusterKey, Room)> = candidates.iter().map(|(key, _)| (key.clone(), vec![Some(0)])).collect();
+            let full: Vec<Candidate<'_>> = candidates.iter().map(|(key, _)| (*key, [Some(0)].as_slice())).collect();
             let again = assign(first.shares.clone(), &inventory, &full);
             prop_assert_eq!(again.shares, first.shares);
         }

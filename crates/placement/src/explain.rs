@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// A row for each cluster that a decision looked at, in the order of their keys.
-pub fn explain(snapshot: &Snapshot<'_>, placement: &Placement) -> Vec<Row> {
+pub fn explain(snapshot: &Snapshot<'_>, placement: &Placement<'_>) -> Vec<Row> {
     let subscription = snapshot.subscription;
     placement
         .verdicts
@@ -35,7 +35,7 @@ pub fn explain(snapshot: &Snapshot<'_>, placement: &Placement) -> Vec<Row> {
         .map(|(key, verdict)| {
             let mut row = Row {
                 cluster: key.clone(),
-                bound: subscription.bound.clusters.contains(key),
+                bound: subscription.bound.contains(key),
                 verdict: "",
                 why: String::new(),
                 remedy: String::new(),
@@ -168,18 +168,16 @@ fn tolerate(subscription: &Subscription, cluster: &Cluster) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Config, place};
+    use crate::{Config, Fleet, place};
 
     fn rows(spec: &Value, status: &Value, clusters: &[Value]) -> Vec<(String, bool, String, String)> {
         let object = json!({"metadata": {"name": "s"}, "spec": spec, "status": status});
         let subscription = Subscription::from_value(&object).unwrap();
         let clusters = clusters.iter().map(|object| Cluster::from_value(object).unwrap());
-        let clusters: BTreeMap<_, _> = clusters.map(|it| (it.key.clone(), it)).collect();
+        let clusters: Fleet = clusters.collect();
         let config = Config::default();
         let snapshot = Snapshot::of(&subscription, &clusters, config.profile("default").unwrap());
         explain(&snapshot, &place(&snapshot))

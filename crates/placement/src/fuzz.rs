@@ -6,7 +6,10 @@ use serde_json::Value;
 
 use crate::capacity::Requirements;
 use crate::predict;
-use crate::{Cluster, Config, Decision, Inventory, Snapshot, Subscription, place, status_patch};
+use crate::{
+    Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Snapshot, Subscription, decide, place,
+    status_patch,
+};
 
 /// A text as a predictor's answer, and as a question about a cluster whose nodes and pods it is too.
 pub fn fuzz_predict(bytes: &[u8]) {
@@ -31,12 +34,7 @@ pub fn fuzz_place(bytes: &[u8]) {
     };
     let inventory = Inventory::from_value(part(1));
     let config = Config::parse(part(2)).unwrap_or_default();
-    let clusters: BTreeMap<_, _> = parts
-        .iter()
-        .skip(3)
-        .filter_map(Cluster::from_value)
-        .map(|cluster| (cluster.key.clone(), cluster))
-        .collect();
+    let clusters: Fleet = parts.iter().skip(3).filter_map(Cluster::from_value).collect();
     let Some(profile) = config
         .profile(&subscription.scheduler_name)
         .or_else(|| config.profile("default"))
@@ -50,22 +48,27 @@ pub fn fuzz_place(bytes: &[u8]) {
         now: jiff::Timestamp::from_second(bytes.len() as i64).ok(),
         ..Snapshot::of(&subscription, &clusters, profile)
     };
-    let mut placement = place(&snapshot);
-    if let Decision::Predict(asked) = &placement.decision {
-        let room = inventory.feeds.iter().map(|wanted| wanted.desired).collect();
-        let answers = asked
-            .iter()
-            .map(|key| (key.clone(), Ok(Vec::clone(&room))))
-            .collect();
-        placement = place(&Snapshot {
-            predictions: &answers,
-            ..snapshot
-        });
-        assert!(
-            !matches!(placement.decision, Decision::Predict(_)),
-            "all that was asked is answered"
-        );
-    }
+    let room: Vec<Option<u32>> = inventory.feeds.iter().map(|wanted| wanted.desired).collect();
+    let answers = if let Decision::Predict(asked) = decide(&snapshot).decision {
+        let answer = |key: &&ClusterKey| (ClusterKey::clone(key), Ok(room.clone()));
+        asked.iter().map(answer).collect()
+    } else {
+        BTreeMap::new()
+    };
+    let snapshot = Snapshot {
+        predictions: &answers,
+        ..snapshot
+    };
+    let placement = place(&snapshot);
+    assert_eq!(
+        placement.decision,
+        decide(&snapshot).decision,
+        "why it is so changes nothing"
+    );
+    assert!(
+        !matches!(placement.decision, Decision::Predict(_)),
+        "all that was asked is answered"
+    );
     if let Decision::Bind { binding, .. } = placement.decision {
         assert!(
             status_patch(&Value::Null, &binding).is_some(),

@@ -1,8 +1,9 @@
 //! Where a Subscription goes: from a snapshot of clusters to a binding, with the reasons for each cluster.
 //!
-//! [`place`] is the whole decision: candidates by label, filter, score, subgroups, division, order. It is pure:
-//! the scheduler takes the snapshot, calls it and carries the answer out; if clusters have to be asked for their room
-//! first, it asks and calls again. [`queue::Queue`] says what to decide next; [`config::Config`] reads the scheduler's
+//! [`decide`] is the whole decision: candidates by label, filter, score, subgroups, division, order; [`place`] is the
+//! same and says of each cluster why. They are pure: the scheduler takes the snapshot, calls and carries the answer out;
+//! if clusters have to be asked for their room first, it asks and calls again. [`Fleet`] holds the clusters, ready to be
+//! selected from. [`queue::Queue`] says what to decide next; [`config::Config`] reads the scheduler's
 //! configuration file. [`capacity`] is the agent's side of a prediction. This crate knows neither clients nor clocks.
 
 pub mod admission;
@@ -13,8 +14,10 @@ pub mod decision;
 pub mod divide;
 pub mod dynamic;
 pub mod explain;
+pub mod fleet;
 pub mod fuzz;
 pub mod model;
+pub mod names;
 pub mod outage;
 pub mod plan;
 pub mod predict;
@@ -28,9 +31,11 @@ pub use api::feed::Feed;
 pub use bind::{Binding, status_patch};
 pub use config::{Config, ConfigError, PredictorArgs, Profile};
 pub use decision::{Decision, Failure, FitError, Placement, Snapshot, Tolerance, Verdict, Waiting};
+pub use fleet::Fleet;
 pub use model::{
-    Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription, Wanted,
+    Bound, Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription, Wanted,
 };
+pub use names::Names;
 pub use outage::{FailOver, Health, Report};
-pub use plan::{keep, place};
+pub use plan::{decide, keep, place};
 pub use predict::{Prediction, Predictor};

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use api::feed::Feed;
 use api::{clusters, stateful};
 use machinery::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::names::Names;
 use crate::outage::Health;
 use crate::predict::Predictor;
 use crate::taints::{Taint, Toleration};
@@ -112,7 +114,7 @@ pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
 }
 
 /// One of `spec.subscribers`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriber {
     /// `clusterAffinity`; absent matches nothing.
     pub affinity: LabelSelector,
@@ -180,15 +182,64 @@ impl Inventory {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bound {
     /// `bindingClusters`, in the stored order; malformed entries are left out.
-    pub clusters: Vec<ClusterKey>,
+    pub clusters: Vec<Arc<ClusterKey>>,
     /// `replicas`, by feed key, in the order of the clusters.
     pub replicas: BTreeMap<String, Vec<i64>>,
     /// `specHash`.
     pub spec_hash: Option<u64>,
+    /// `desiredReleases`.
+    pub desired_releases: Option<u64>,
+    /// Whether all of it is there and well-formed, so that what is read here is what is stored.
+    pub exact: bool,
+}
+
+impl Bound {
+    /// From a Subscription's status.
+    pub fn from_value(status: &Value, names: &mut Names) -> Self {
+        let mut exact = status["bindingClusters"].is_array();
+        let clusters = status["bindingClusters"].as_array().into_iter().flatten();
+        let mut keys = Vec::with_capacity(clusters.size_hint().0);
+        for key in clusters {
+            match key.as_str().and_then(|key| names.of(key)) {
+                Some(key) => keys.push(key),
+                None => exact = false,
+            }
+        }
+        let replicas = status["replicas"].as_object().into_iter().flatten();
+        let replicas = replicas
+            .map(|(feed, list)| {
+                exact &= list.is_array();
+                let list = list.as_array().into_iter().flatten();
+                let number = |n: &Value| {
+                    exact &= n.is_i64();
+                    n.as_i64().unwrap_or(0)
+                };
+                (feed.clone(), list.map(number).collect())
+            })
+            .collect();
+        Self {
+            clusters: keys,
+            replicas,
+            spec_hash: status["specHash"].as_u64(),
+            desired_releases: status["desiredReleases"].as_u64(),
+            exact,
+        }
+    }
+
+    /// Whether it is bound to a cluster.
+    pub fn contains(&self, key: &ClusterKey) -> bool {
+        self.clusters.iter().any(|bound| **bound == *key)
+    }
+
+    /// Whether it is bound to a cluster whose key comes from the same [`Names`]: the answer of [`Bound::contains`],
+    /// without a look at any text.
+    pub fn contains_same(&self, key: &Arc<ClusterKey>) -> bool {
+        self.clusters.iter().any(|bound| Arc::ptr_eq(bound, key))
+    }
 }
 
 /// A Subscription as placement sees it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// Its namespace.
     pub namespace: String,
@@ -243,14 +294,18 @@ impl Subscription {
     /// # Errors
     /// A malformed selector or an unknown strategy.
     pub fn from_value(object: &Value) -> Result<Self, InvalidSubscription> {
+        Self::read(object, &mut Names::default())
+    }
+
+    /// From a Subscription object, with one copy of each cluster's key.
+    ///
+    /// # Errors
+    /// A malformed selector or an unknown strategy.
+    pub fn read(object: &Value, names: &mut Names) -> Result<Self, InvalidSubscription> {
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let array = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-        let subscribers = array(&spec["subscribers"]);
-        let subscribers = subscribers
-            .iter()
-            .enumerate()
-            .map(|(index, value)| subscriber(index, value));
+        let subscribers = array(&spec["subscribers"]).enumerate();
+        let subscribers = subscribers.map(|(index, value)| subscriber(index, value));
         Ok(Self {
             namespace: text(&metadata["namespace"]),
             name: text(&metadata["name"]),
@@ -263,14 +318,39 @@ impl Subscription {
                 .unwrap_or(0),
             subscribers: subscribers.collect::<Result<_, _>>()?,
             tolerations: array(&spec["clusterTolerations"])
-                .iter()
                 .map(Toleration::from_value)
                 .collect(),
-            feeds: array(&spec["feeds"]).iter().map(Feed::from_value).collect(),
+            feeds: array(&spec["feeds"]).map(Feed::from_value).collect(),
             spec_hash: api::spec_hash::of(spec),
             deleting: !metadata["deletionTimestamp"].is_null(),
-            bound: bound(&object["status"]),
+            bound: Bound::from_value(&object["status"], names),
         })
+    }
+
+    /// Whether its spec is the other's, as far as anybody here reads it.
+    pub fn has_spec_of(&self, other: &Self) -> bool {
+        let Self {
+            namespace: _,
+            name: _,
+            scheduler_name,
+            strategy,
+            by_sub_group,
+            priority,
+            subscribers,
+            tolerations,
+            feeds,
+            spec_hash,
+            deleting: _,
+            bound: _,
+        } = self;
+        *spec_hash == other.spec_hash
+            && *strategy == other.strategy
+            && *by_sub_group == other.by_sub_group
+            && *priority == other.priority
+            && *scheduler_name == other.scheduler_name
+            && *subscribers == other.subscribers
+            && *tolerations == other.tolerations
+            && *feeds == other.feeds
     }
 
     /// Whether any subscriber's affinity matches these labels.
@@ -279,6 +359,10 @@ impl Subscription {
             .iter()
             .any(|subscriber| selects(&subscriber.affinity, labels))
     }
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 fn subscriber(index: usize, value: &Value) -> Result<Subscriber, InvalidSubscription> {
@@ -344,21 +428,6 @@ fn dynamic(strategy: String) -> Result<Strategy, InvalidSubscription> {
     })
 }
 
-fn bound(status: &Value) -> Bound {
-    let clusters = status["bindingClusters"].as_array().into_iter().flatten();
-    let replicas = status["replicas"].as_object().into_iter().flatten();
-    Bound {
-        clusters: clusters.filter_map(|key| key.as_str()?.parse().ok()).collect(),
-        replicas: replicas
-            .map(|(feed, list)| {
-                let list = list.as_array().into_iter().flatten();
-                (feed.clone(), list.map(|n| n.as_i64().unwrap_or(0)).collect())
-            })
-            .collect(),
-        spec_hash: status["specHash"].as_u64(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use api::labels;
@@ -403,7 +472,10 @@ mod tests {
             (subscription.priority, subscription.strategy),
             (7, Strategy::StaticDividing)
         );
-        assert_eq!(subscription.bound.clusters, [ClusterKey::new("ns", "b")]);
+        assert_eq!(
+            subscription.bound.clusters,
+            [Arc::new(ClusterKey::new("ns", "b"))]
+        );
         assert_eq!(subscription.feeds[0].key(), "v1/Namespace/x");
         let none = BTreeMap::new();
         let matching: Vec<bool> = subscription

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::decision::Snapshot;
-use crate::model::{Bound, Cluster, ClusterKey, Subscription, Wanted};
+use crate::model::{Bound, Cluster, ClusterKey, Wanted};
 use crate::taints::{self, Toleration};
 
 /// For how long a cluster may be not ready before its replicas go elsewhere, where a Subscription says nothing else.
@@ -183,32 +183,44 @@ pub(crate) enum Strict {
 pub(crate) struct Outages<'a> {
     of: BTreeMap<&'a ClusterKey, (Presence, Option<Timestamp>)>,
     bound: Option<&'a Bound>,
+    /// Where those of them that are bound stand in the binding.
+    places: BTreeMap<&'a ClusterKey, usize>,
 }
 
 impl<'a> Outages<'a> {
-    /// Of a Subscription. `has_target` says whether a cluster that is ready could take replicas.
+    /// Of a Subscription. `has_target` says whether a cluster that is meant and ready could take replicas.
     pub(crate) fn of(snapshot: &Snapshot<'a>, has_target: impl Fn(&Cluster) -> bool) -> Self {
-        let subscription = snapshot.subscription;
+        let (subscription, clusters) = (snapshot.subscription, snapshot.clusters);
         let time = (snapshot.fail_over, snapshot.now);
-        let is_placed = !subscription.bound.clusters.is_empty();
-        let seen = |(key, cluster): (&'a ClusterKey, &'a Cluster)| {
+        let bound = &subscription.bound;
+        let is_placed = !bound.clusters.is_empty();
+        let seen = |cluster: &'a Cluster| {
             let (presence, until) = presence(cluster, &subscription.tolerations, time)?;
             // Whoever has no place yet takes what is ready.
             let matters = match presence {
                 Presence::Returning { .. } => is_placed,
                 Presence::Keeps(_) | Presence::Lost { .. } => true,
             };
-            let concerns = matters && !cluster.deleting && concerns(subscription, cluster);
-            concerns.then_some((key, (presence, until)))
+            (matters && !cluster.deleting).then_some((&cluster.key, (presence, until)))
         };
+        let affinities = subscription.subscribers.iter().map(|it| &it.affinity);
+        let meant = clusters.selected_by_any(affinities);
+        let meant = || meant.iter().map(|slot| clusters.cluster(*slot));
+        let held = bound.clusters.iter().filter_map(|key| clusters.get(key));
         let mut outages = Self {
-            of: snapshot.clusters.iter().filter_map(seen).collect(),
-            bound: Some(&subscription.bound),
+            of: meant().chain(held).filter_map(seen).collect(),
+            bound: Some(bound),
+            places: BTreeMap::new(),
         };
-        let is_lost = |key: &ClusterKey| matches!(outages.of.get(key), Some((Presence::Lost { .. }, _)));
-        let any_lost = subscription.bound.clusters.iter().any(is_lost);
+        if outages.of.is_empty() {
+            return outages;
+        }
+        let places = bound.clusters.iter().map(|key| &**key).zip(0..);
+        outages.places = places.filter(|(key, _)| outages.of.contains_key(key)).collect();
+        let is_lost = |key: &&ClusterKey| matches!(outages.of.get(key), Some((Presence::Lost { .. }, _)));
+        let any_lost = outages.places.keys().any(is_lost);
         let takes = |cluster: &Cluster| !outages.of.contains_key(&cluster.key) && has_target(cluster);
-        if any_lost && !snapshot.clusters.values().any(takes) {
+        if any_lost && !meant().any(takes) {
             for (presence, _) in outages.of.values_mut() {
                 if matches!(presence, Presence::Lost { .. }) {
                     *presence = Presence::Keeps(Keeps::NoTarget);
@@ -225,9 +237,8 @@ impl<'a> Outages<'a> {
     /// How many replicas of a feed a cluster has.
     fn share(&self, feed: &Feed, key: &ClusterKey) -> i64 {
         let share = || {
-            let bound = self.bound?;
-            let index = bound.clusters.iter().position(|it| it == key)?;
-            bound.replicas.get(&feed.key())?.get(index).copied()
+            let index = *self.places.get(key)?;
+            self.bound?.replicas.get(&feed.key())?.get(index).copied()
         };
         share().unwrap_or(0)
     }
@@ -290,7 +301,7 @@ impl<'a> Outages<'a> {
         let mut groups: BTreeMap<Group, Vec<String>> = BTreeMap::new();
         let mut again: Option<Timestamp> = None;
         for (key, (presence, until)) in &self.of {
-            let is_bound = snapshot.subscription.bound.clusters.contains(key);
+            let is_bound = self.places.contains_key(*key);
             again = [again, *until].into_iter().flatten().min();
             let group = match presence {
                 Presence::Keeps(Keeps::Off) => Group::Off,
@@ -329,10 +340,6 @@ impl<'a> Outages<'a> {
             again,
         }
     }
-}
-
-fn concerns(subscription: &Subscription, cluster: &Cluster) -> bool {
-    subscription.bound.clusters.contains(&cluster.key) || subscription.matches(&cluster.labels)
 }
 
 /// The reason while there is nothing to tell.

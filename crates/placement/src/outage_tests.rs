@@ -2,7 +2,9 @@ use machinery::meta;
 use serde_json::json;
 
 use super::*;
-use crate::{Binding, Config, Decision, Inventory, Placement, Prediction, place, status_patch};
+use crate::{
+    Binding, Config, Decision, Fleet, Inventory, Placement, Prediction, Subscription, place, status_patch,
+};
 
 /// A cluster by words: `silent` (not ready, with the taint), `back` (ready, still with the taint), `fenced`, `closed` (by a
 /// user), `since=SECONDS`, `turns=…`. All have the label of their name, and `a=1`.
@@ -111,7 +113,7 @@ impl<'a> Case<'a> {
         object
     }
 
-    fn place(&self, now: i64) -> Placement {
+    fn place(&self, now: i64) -> Placement<'static> {
         decide(
             &self.object(),
             self.clusters.iter().map(|text| cluster(text)),
@@ -140,8 +142,13 @@ impl<'a> Case<'a> {
 }
 
 /// Where all clusters have room for 100 more of anything.
-fn decide(object: &Value, clusters: impl Iterator<Item = Value>, fail_over: FailOver, now: i64) -> Placement {
-    let subscription = Subscription::from_value(object).unwrap();
+fn decide(
+    object: &Value,
+    clusters: impl Iterator<Item = Value>,
+    fail_over: FailOver,
+    now: i64,
+) -> Placement<'static> {
+    let subscription = leak(Subscription::from_value(object).unwrap());
     let feeds: Vec<Value> = object["spec"]["feeds"]
         .as_array()
         .unwrap()
@@ -152,25 +159,26 @@ fn decide(object: &Value, clusters: impl Iterator<Item = Value>, fail_over: Fail
             feed
         })
         .collect();
-    let inventory = Inventory::from_value(&json!({"spec": {"feeds": feeds}}));
-    let clusters: BTreeMap<ClusterKey, Cluster> = clusters
-        .map(|it| Cluster::from_value(&it).unwrap())
-        .map(|it| (it.key.clone(), it))
-        .collect();
+    let inventory = leak(Inventory::from_value(&json!({"spec": {"feeds": feeds}})));
+    let clusters: &Fleet = leak(clusters.map(|it| Cluster::from_value(&it).unwrap()).collect());
     let room: Prediction = Ok(inventory.feeds.iter().map(|_| Some(100)).collect());
-    let predictions = clusters.keys().map(|key| (key.clone(), room.clone())).collect();
-    let config = Config::default();
+    let predictions = clusters.iter().map(|it| (it.key.clone(), room.clone())).collect();
+    let config = leak(Config::default());
     place(&Snapshot {
-        inventory: Some(&inventory),
-        predictions: &predictions,
+        inventory: Some(inventory),
+        predictions: leak(predictions),
         now: Some(at(now)),
         fail_over,
-        ..Snapshot::of(&subscription, &clusters, config.profile("default").unwrap())
+        ..Snapshot::of(subscription, clusters, config.profile("default").unwrap())
     })
 }
 
+fn leak<T>(it: T) -> &'static T {
+    Box::leak(Box::new(it))
+}
+
 /// `a5 b5` of each feed.
-fn told(binding: &Binding) -> String {
+fn told(binding: &Binding<'_>) -> String {
     let of = |shares: &Vec<u32>| -> String {
         let all = binding.clusters().iter().zip(shares);
         all.map(|(key, share)| format!("{}{share}", key.name))

@@ -7,9 +7,10 @@ use super::*;
 use crate::bind::status_patch;
 use crate::config::Config;
 use crate::decision::Tolerance;
+use crate::fleet::Fleet;
 
 /// `name label=value … !key=value:Effect …`, in the namespace `ns-<name>`.
-fn cluster(text: &str) -> (ClusterKey, Cluster) {
+fn cluster(text: &str) -> Cluster {
     let mut words = text.split(' ');
     let name = words.next().unwrap();
     let (mut labels, mut taints) = (serde_json::Map::new(), Vec::new());
@@ -26,18 +27,24 @@ fn cluster(text: &str) -> (ClusterKey, Cluster) {
     let object = json!({
         "metadata": {"namespace": format!("ns-{name}"), "name": name, "labels": labels}, "spec": {"taints": taints},
     });
-    let cluster = Cluster::from_value(&object).unwrap();
-    (cluster.key.clone(), cluster)
+    Cluster::from_value(&object).unwrap()
 }
 
-fn decision(spec: Value, clusters: &[&str], inventory: Option<&Inventory>) -> Placement {
+fn fleet(clusters: &[&str]) -> Fleet {
+    clusters.iter().map(|text| cluster(text)).collect()
+}
+
+/// For as long as the test runs.
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn decision(spec: Value, clusters: &[&str], inventory: Option<&Inventory>) -> Placement<'static> {
     let subscription = Subscription::from_value(&json!({"metadata": {"name": "s"}, "spec": spec})).unwrap();
-    let clusters = clusters.iter().map(|text| cluster(text)).collect();
-    let config = Config::default();
-    let profile = config.profile("default").unwrap();
+    let profile = leak(Config::default()).profile("default").unwrap();
     place(&Snapshot {
-        inventory,
-        ..Snapshot::of(&subscription, &clusters, profile)
+        inventory: inventory.map(|inventory| leak(inventory.clone())),
+        ..Snapshot::of(leak(subscription), leak(fleet(clusters)), profile)
     })
 }
 
@@ -67,7 +74,7 @@ fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
         "spec": {"subscribers": [{"clusterAffinity": selector("a=1")}]}, "status": {"bindingClusters": bound},
     }))
     .unwrap();
-    let clusters = clusters.iter().map(|text| cluster(text)).collect();
+    let clusters = fleet(clusters);
     let config = Config::default();
     let profile = config.profile("default").unwrap();
     let placement = place(&Snapshot::of(&subscription, &clusters, profile));
@@ -82,7 +89,7 @@ fn replicated(now: &[&str], clusters: &[&str]) -> (String, String) {
     let Decision::Bind { binding, .. } = &placement.decision else {
         panic!("nothing fits: {:?}", placement.decision);
     };
-    (names(binding.clusters().iter().collect()), kept)
+    (names(binding.clusters().to_vec()), kept)
 }
 
 #[test]
@@ -146,15 +153,16 @@ fn dividing_moves_replicas_away_from_an_outage() {
     let config = Config::default();
     let silent = format!("m1 a=1 {SILENT}");
     let profile = config.profile("default").unwrap();
-    let clusters = [silent.as_str(), "m2 a=1"].map(cluster).into();
+    let clusters = fleet(&[&silent, "m2 a=1"]);
+    let inventory = Inventory::from_value(&json!({"spec": {"feeds": feeds}}));
     let placement = place(&Snapshot {
-        inventory: Some(&Inventory::from_value(&json!({"spec": {"feeds": feeds}}))),
+        inventory: Some(&inventory),
         ..Snapshot::of(&subscription, &clusters, profile)
     });
     let Decision::Bind { binding, .. } = placement.decision else {
         panic!("nothing fits")
     };
-    assert_eq!(binding.clusters(), [ClusterKey::new("ns-m2", "m2")]);
+    assert_eq!(binding.clusters(), [&ClusterKey::new("ns-m2", "m2")]);
     assert_eq!(binding.replicas()["v1/D/x"], [6]);
 }
 
@@ -210,20 +218,19 @@ fn keeps_what_is_still_there_when_nothing_fits() {
         "status": {"bindingClusters": ["ns-gone/gone", "ns-m1/m1"], "replicas": {"x": [3, 4], "y": []}, "specHash": 5},
     }))
     .unwrap();
+    let subscription = leak(subscription);
+    let profile = leak(Config::default()).profile("default").unwrap();
     let decide = |clusters: &[&str]| {
-        let clusters = clusters.iter().map(|text| cluster(text)).collect();
-        let config = Config::default();
-        let profile = config.profile("default").unwrap();
-        let snapshot = Snapshot::of(&subscription, &clusters, profile);
+        let snapshot = Snapshot::of(subscription, leak(fleet(clusters)), profile);
         let Decision::Unfit { kept, .. } = place(&snapshot).decision else {
             panic!("something fits");
         };
         kept
     };
     assert_eq!(decide(&["m1", "gone"]), None);
-    assert_eq!(decide(&[]).unwrap().clusters(), []);
+    assert_eq!(decide(&[]).unwrap().clusters(), [] as [&ClusterKey; 0]);
     let kept = decide(&["m1"]).unwrap();
-    assert_eq!(kept.clusters(), [ClusterKey::new("ns-m1", "m1")]);
+    assert_eq!(kept.clusters(), [&ClusterKey::new("ns-m1", "m1")]);
     assert_eq!(
         (kept.replicas()["x"].as_slice(), kept.replicas()["y"].as_slice()),
         ([4].as_slice(), [].as_slice())
@@ -307,7 +314,7 @@ fn divides_by_the_weights_of_all_matching_subscribers() {
 }
 
 /// A fleet whose replicas are divided by room.
-struct Fleet {
+struct Divided {
     /// As [`cluster`] reads them.
     clusters: Vec<String>,
     /// What each cluster says; what is not named says nothing and is not asked in vain.
@@ -319,7 +326,7 @@ struct Fleet {
     kind: &'static str,
 }
 
-impl Fleet {
+impl Divided {
     fn new(clusters: &[&str], room: &[(&'static str, Result<u32, &'static str>)]) -> Self {
         Self {
             clusters: clusters.iter().map(|text| format!("{text} a=1")).collect(),
@@ -360,13 +367,12 @@ impl Fleet {
         let first = place(&snapshot).decision;
         let decision = match &first {
             Decision::Predict(asked) => {
-                let answer = |key: &ClusterKey| {
+                let answer = |key: &&ClusterKey| {
                     let room = self.room[key.name.as_str()].map(|room| vec![Some(room), None]);
-                    (key.clone(), room.map_err(str::to_owned))
+                    (ClusterKey::clone(key), room.map_err(str::to_owned))
                 };
-                let predictions = asked.iter().map(answer).collect();
                 place(&Snapshot {
-                    predictions: &predictions,
+                    predictions: leak(asked.iter().map(answer).collect()),
                     ..snapshot
                 })
                 .decision
@@ -401,7 +407,7 @@ impl Fleet {
 
 #[test]
 fn divides_by_room_and_leaves_what_is_there() {
-    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(2)), ("m2", Ok(4))]);
+    let mut fleet = Divided::new(&["m1", "m2"], &[("m1", Ok(2)), ("m2", Ok(4))]);
     assert_eq!(fleet.place(), "m1=2 m2=4");
     fleet.room.clear();
     assert_eq!(
@@ -431,7 +437,7 @@ fn divides_by_room_and_leaves_what_is_there() {
 #[test]
 fn moves_replicas_away_from_clusters_that_are_lost() {
     let lost = |mark: &str| {
-        let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
+        let mut fleet = Divided::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
         assert_eq!(fleet.place(), "m1=3 m2=3");
         fleet.lose(1, mark);
         fleet.place()
@@ -474,7 +480,7 @@ fn a_silent_cluster_loses_only_what_finds_room_elsewhere() {
         ("what is left suffices", SILENT, 0, 3, "m1=3"),
         ("more wanted", SILENT, 0, 9, "m1=3 m2=3 short 6"),
     ] {
-        let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
+        let mut fleet = Divided::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(9))]);
         assert_eq!(fleet.place(), "m1=3 m2=3");
         fleet.lose(1, mark);
         fleet.room = BTreeMap::from([("m1", Ok(room))]);
@@ -483,7 +489,7 @@ fn a_silent_cluster_loses_only_what_finds_room_elsewhere() {
         fleet.room = BTreeMap::from([("m1", Ok(0))]);
         assert_eq!(fleet.place(), expected, "{row}: it settles");
     }
-    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(0))]);
+    let mut fleet = Divided::new(&["m1", "m2"], &[("m1", Ok(9)), ("m2", Ok(0))]);
     assert_eq!(fleet.place(), "m1=6 m2=0");
     fleet.lose(0, SILENT);
     assert_eq!(fleet.place(), "m1=6 m2=0 short 6", "the last copy stays");
@@ -497,7 +503,7 @@ fn a_silent_cluster_loses_only_what_finds_room_elsewhere() {
 #[test]
 fn what_is_not_divided_goes_to_all_that_fit_as_under_replication() {
     for kind in ["Static", "Dynamic"] {
-        let mut fleet = Fleet::new(&["m1", "m2"], &[]);
+        let mut fleet = Divided::new(&["m1", "m2"], &[]);
         fleet.desired = None;
         fleet.kind = kind;
         assert_eq!(fleet.place(), "m1 m2", "{kind}");
@@ -523,12 +529,12 @@ fn what_is_not_divided_goes_to_all_that_fit_as_under_replication() {
 
 #[test]
 fn says_how_many_replicas_find_no_room() {
-    let mut fleet = Fleet::new(&["m1", "m2"], &[("m1", Ok(1)), ("m2", Ok(0))]);
+    let mut fleet = Divided::new(&["m1", "m2"], &[("m1", Ok(1)), ("m2", Ok(0))]);
     assert_eq!(fleet.place(), "m1=1 m2=0 short 5");
     fleet.room = BTreeMap::from([("m1", Ok(0)), ("m2", Ok(9))]);
     assert_eq!(fleet.place(), "m1=1 m2=5");
     // What is not divided needs no room, and goes to all.
-    let mut whole = Fleet::new(&["m1", "m2"], &[]);
+    let mut whole = Divided::new(&["m1", "m2"], &[]);
     whole.desired = None;
     assert_eq!(whole.place(), "m1 m2");
 }
@@ -537,7 +543,7 @@ fn says_how_many_replicas_find_no_room() {
 fn puts_up_with_as_many_failures_as_it_is_told_to() {
     let names: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut fleet = Fleet::new(&names, &[]);
+    let mut fleet = Divided::new(&names, &[]);
     let failed = "1 of 10 cluster(s) do not say what room they have (limit 0): ns-m0/m0: it is asleep";
     for (tolerance, failing, expected) in [
         (Tolerance::None, 1, failed),
@@ -591,7 +597,7 @@ fn names_the_plugin_that_a_division_lacks() {
         let spec = json!({"schedulingStrategy": "Dividing", "dividingScheduling": {"type": kind}});
         let subscription = Subscription::from_value(&json!({"spec": spec})).unwrap();
         let config = without(point);
-        let clusters = BTreeMap::new();
+        let clusters = Fleet::default();
         let snapshot = Snapshot::of(&subscription, &clusters, config.profile("default").unwrap());
         let Decision::Failed(Failure::NoPlugin(named)) = place(&snapshot).decision else {
             panic!("{kind}")

@@ -28,6 +28,8 @@ pub enum Predictor {
     Off,
     /// It has one that nobody outside reaches: neither directly nor through a tunnel.
     Unreachable,
+    /// It says of it what is no address.
+    Nowhere,
     /// At this URL.
     Direct(String),
     /// At this path of the parent's API, through the tunnel.
@@ -43,20 +45,32 @@ impl Predictor {
         if status["predictorEnabled"] != true || address.is_empty() {
             return Self::Off;
         }
+        let Some((scheme, rest)) = address.split_once("://").filter(|it| is_place(*it)) else {
+            return Self::Nowhere;
+        };
         if status["predictorDirectAccess"] == true {
             return Self::Direct(address.to_owned());
         }
         let id = cluster["spec"]["clusterId"].as_str().unwrap_or_default();
-        match address.split_once("://") {
-            Some((scheme @ ("http" | "https"), rest)) if status["useSocket"] == true && !id.is_empty() => {
-                let (group, version) = (api::proxies::GROUP, api::proxies::VERSION);
-                Self::Tunnel(format!(
-                    "/apis/{group}/{version}/sockets/{id}/proxy/{scheme}/{rest}"
-                ))
-            }
-            Some(_) | None => Self::Unreachable,
+        if status["useSocket"] != true || machinery::names::is_dns1123_subdomain(id).is_err() {
+            return Self::Unreachable;
         }
+        let (group, version) = (api::proxies::GROUP, api::proxies::VERSION);
+        Self::Tunnel(format!(
+            "/apis/{group}/{version}/sockets/{id}/proxy/{scheme}/{rest}"
+        ))
     }
+}
+
+/// Whether an http or https URL, scheme and rest, is a host and perhaps a path, and nothing that would lead out of the
+/// path that it becomes a part of: the cluster says it, and the scheduler asks with rights of its own.
+fn is_place((scheme, rest): (&str, &str)) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:[]/".contains(c);
+    let mut segments = rest.split('/');
+    matches!(scheme, "http" | "https")
+        && rest.chars().all(is_plain)
+        && segments.next().is_some_and(|host| !host.is_empty())
+        && rest.split('/').all(|segment| !matches!(segment, "." | ".."))
 }
 
 /// What a predictor is asked about one feed.
@@ -78,7 +92,13 @@ pub fn question(requirements: &Value) -> Value {
 pub fn answer(status: u16, body: &[u8]) -> Result<u32, String> {
     let quote = || {
         let text = String::from_utf8_lossy(body);
-        text.trim().chars().take(QUOTE_LIMIT).collect::<String>()
+        // It ends up in events and on terminals.
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        text.trim()
+            .chars()
+            .take(QUOTE_LIMIT)
+            .map(plain)
+            .collect::<String>()
     };
     if status != 200 {
         return Err(format!("its predictor answers {status}: {}", quote()));
@@ -147,10 +167,40 @@ mod tests {
             with(&json!({"useSocket": true})),
             Predictor::Tunnel(path.to_owned())
         );
-        assert_eq!(
-            with(&json!({"useSocket": true, "predictorAddress": "ftp://x"})),
-            Predictor::Unreachable
-        );
+    }
+
+    #[test]
+    fn an_address_leads_nowhere_but_to_its_own_cluster() {
+        let find = |address: &str, direct: bool| {
+            Predictor::from_value(&json!({"spec": {"clusterId": "id-1"}, "status": {
+                "predictorEnabled": true, "useSocket": true, "predictorDirectAccess": direct,
+                "predictorAddress": address}}))
+        };
+        for address in [
+            "x",
+            "ftp://x",
+            "http://",
+            "http:///replicas",
+            "http://x/../../id-2/proxy/direct/api",
+            "http://../../id-2/proxy/direct/api",
+            "http://x/./y",
+            "http://x/%2e%2e/y",
+            "http://x?",
+            "http://x/y?a=b",
+            "http://x#y",
+            "http://user@x",
+            "http://x y",
+            "http://x\r\nHost: y",
+            "http://x\\y",
+        ] {
+            for direct in [false, true] {
+                assert_eq!(find(address, direct), Predictor::Nowhere, "{address:?} {direct}");
+            }
+        }
+        for address in ["http://x", "https://[::1]:8443/a/b", "http://10.0.0.1:80/a..b"] {
+            assert_eq!(find(address, true), Predictor::Direct(address.to_owned()));
+            assert!(matches!(find(address, false), Predictor::Tunnel(_)), "{address}");
+        }
     }
 
     #[test]
@@ -173,6 +223,11 @@ mod tests {
                 500,
                 "no feasible nodes\n",
                 Err("its predictor answers 500: no feasible nodes"),
+            ),
+            (
+                500,
+                "\u{1b}[31mall\r\nis well",
+                Err("its predictor answers 500:  [31mall  is well"),
             ),
             // Where the peers' scheduler would take the body for an answer.
             (

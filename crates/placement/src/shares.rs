@@ -6,15 +6,15 @@ use crate::model::ClusterKey;
 
 /// For each feed key its replicas in the order of the clusters; no list at all for a feed that is not divided.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shares {
-    clusters: Vec<ClusterKey>,
+pub struct Shares<'a> {
+    clusters: Vec<&'a ClusterKey>,
     /// Each list is empty or as long as `clusters`.
     replicas: BTreeMap<String, Vec<i64>>,
 }
 
-impl Shares {
+impl<'a> Shares<'a> {
     /// From what a binding says. A list that does not fit its clusters is worth nothing: it counts as zeros.
-    pub fn new(clusters: Vec<ClusterKey>, mut replicas: BTreeMap<String, Vec<i64>>) -> Self {
+    pub fn new(clusters: Vec<&'a ClusterKey>, mut replicas: BTreeMap<String, Vec<i64>>) -> Self {
         for list in replicas.values_mut() {
             if !list.is_empty() && list.len() != clusters.len() {
                 *list = vec![0; clusters.len()];
@@ -24,7 +24,7 @@ impl Shares {
     }
 
     /// The clusters, in their order.
-    pub fn clusters(&self) -> &[ClusterKey] {
+    pub fn clusters(&self) -> &[&'a ClusterKey] {
         &self.clusters
     }
 
@@ -44,24 +44,30 @@ impl Shares {
     }
 
     /// Adds clusters that are not there yet behind the others, with no replica of anything.
-    pub fn add_clusters(&mut self, clusters: &[ClusterKey]) {
+    pub fn add_clusters(&mut self, clusters: &[&'a ClusterKey]) {
         if self.clusters.starts_with(clusters) {
             return;
         }
-        let known: BTreeSet<ClusterKey> = self.clusters.iter().cloned().collect();
-        self.clusters
-            .extend(clusters.iter().filter(|it| !known.contains(*it)).cloned());
+        let known: BTreeSet<&ClusterKey> = self.clusters.iter().copied().collect();
+        let new = clusters.iter().filter(|it| !known.contains(**it));
+        self.clusters.extend(new);
         for list in self.replicas.values_mut().filter(|list| !list.is_empty()) {
             list.resize(self.clusters.len(), 0);
         }
     }
 
     /// Changes a feed's replicas in some clusters.
-    pub fn add(&mut self, feed: &str, clusters: &[ClusterKey], changes: &[i64]) {
+    pub fn add(&mut self, feed: &str, clusters: &[&'a ClusterKey], changes: &[i64]) {
         self.add_clusters(clusters);
-        let place: BTreeMap<&ClusterKey, usize> = self.clusters.iter().zip(0..).collect();
         let list = self.replicas.entry(feed.to_owned()).or_default();
         list.resize(self.clusters.len(), 0);
+        if self.clusters.starts_with(clusters) {
+            for (share, change) in list.iter_mut().zip(changes) {
+                *share = share.saturating_add(*change);
+            }
+            return;
+        }
+        let place: BTreeMap<&ClusterKey, usize> = self.clusters.iter().copied().zip(0..).collect();
         for (cluster, change) in clusters.iter().zip(changes) {
             let share = &mut list[place[cluster]];
             *share = share.saturating_add(*change);
@@ -74,7 +80,7 @@ impl Shares {
     }
 
     /// The clusters, and for each feed its replicas; none is less than zero.
-    pub fn into_parts(self) -> (Vec<ClusterKey>, BTreeMap<String, Vec<u32>>) {
+    pub fn into_parts(self) -> (Vec<&'a ClusterKey>, BTreeMap<String, Vec<u32>>) {
         let number = |n: i64| u32::try_from(n.max(0)).unwrap_or(u32::MAX);
         let lists = self.replicas.into_iter();
         let replicas = lists.map(|(feed, list)| (feed, list.into_iter().map(number).collect()));
@@ -86,15 +92,15 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn keys(clusters: &str) -> Vec<ClusterKey> {
-        clusters
-            .split_whitespace()
-            .map(|name| ClusterKey::new("ns", name))
+    fn keys(clusters: &str) -> Vec<&'static ClusterKey> {
+        let names = clusters.split_whitespace();
+        names
+            .map(|name| &*Box::leak(Box::new(ClusterKey::new("ns", name))))
             .collect()
     }
 
     /// `c1 c2 | f1 1 2 | f2`.
-    fn shares(text: &str) -> Shares {
+    fn shares(text: &str) -> Shares<'static> {
         let mut parts = text.split('|');
         let clusters = keys(parts.next().unwrap());
         let replicas = parts.map(|part| {
@@ -106,7 +112,7 @@ mod tests {
         Shares::new(clusters, replicas)
     }
 
-    fn merged(base: &str, added: &str) -> Shares {
+    fn merged(base: &str, added: &str) -> Shares<'static> {
         let (mut base, added) = (shares(base), shares(added));
         for (feed, list) in &added.replicas {
             if list.is_empty() {

@@ -134,11 +134,10 @@ pub fn unwelcome(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     use serde_json::json;
 
-    use crate::{Cluster, Config, Snapshot, Subscription, Verdict, place};
+    use crate::{Cluster, Config, Fleet, Snapshot, Subscription, Verdict, place};
 
     /// `key=value:Effect`.
     fn taint(text: &str) -> Taint {
@@ -247,9 +246,9 @@ mod tests {
                 let object = json!({"metadata": {"namespace": "ns", "name": index.to_string()}});
                 let mut cluster = Cluster::from_value(&object).unwrap();
                 cluster.taints = taints.iter().map(|text| taint(text)).collect();
-                (cluster.key.clone(), cluster)
+                cluster
             };
-            let clusters: BTreeMap<_, _> = clusters.iter().enumerate().map(cluster).collect();
+            let clusters: Fleet = clusters.iter().enumerate().map(cluster).collect();
             let config = Config::default();
             let profile = config.profile("default").unwrap();
             let placement = place(&Snapshot::of(&subscription, &clusters, profile));

@@ -6,4 +6,5 @@ mod tracing_setup;
 
 pub use supervisor::{BoxError, Chain, Supervisor, TaskError};
 pub use tokio_util::sync::CancellationToken;
+pub use tokio_util::task::TaskTracker;
 pub use tracing_setup::{LogFormat, init_tracing};

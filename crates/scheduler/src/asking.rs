@@ -1,6 +1,7 @@
 //! The predictions that are under way: decisions that wait for answers hold up no others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubeio::ObjectKey;
@@ -27,7 +28,7 @@ pub(crate) struct Asked {
     /// What is to be decided.
     pub(crate) cycle: Cycle,
     /// What was asked about.
-    pub(crate) inventory: Inventory,
+    pub(crate) inventory: Arc<Inventory>,
     /// All answers so far.
     pub(crate) answers: BTreeMap<ClusterKey, Prediction>,
 }
@@ -123,8 +124,6 @@ impl Asking {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
     use http::{Request, Response};
     use http_body_util::Full;
@@ -140,7 +139,10 @@ mod tests {
         });
         let metrics = Metrics::default();
         let mut asking = Asking::new(
-            Arc::new(Predictors::new(Client::from_service(service))),
+            Arc::new(Predictors::new(
+                Client::from_service(service),
+                crate::direct::DirectAccess::default(),
+            )),
             metrics.clone(),
         );
         let key = ObjectKey::new("ns", "app");
@@ -154,7 +156,7 @@ mod tests {
                 began: Duration::ZERO,
                 start: 0,
             },
-            inventory: Inventory::default(),
+            inventory: Arc::default(),
             answers: BTreeMap::new(),
         };
         let counts = |expected: usize| {

@@ -10,10 +10,20 @@ use serde_json::{Value, json};
 /// The longest message.
 const MESSAGE_LIMIT: usize = 2_000;
 
-/// What a decision says.
+/// Those of a Subscription.
+pub(crate) fn own(object: &Value) -> Vec<Value> {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let own = [reasons::SCHEDULED_CONDITION, reasons::FAIL_OVER];
+    conditions
+        .filter(|it| own.iter().any(|kind| it["type"] == *kind))
+        .cloned()
+        .collect()
+}
+
+/// What a decision says, beside what was said before.
 pub(crate) fn wanted(
-    object: &Value,
-    decision: &Decision,
+    own: &[Value],
+    decision: &Decision<'_>,
     fail_over: Option<&Report>,
     now: Timestamp,
 ) -> Vec<Value> {
@@ -48,7 +58,7 @@ pub(crate) fn wanted(
         }
         Decision::Predict(_) | Decision::Waiting(_) => {}
     }
-    let before = find(object, reasons::FAIL_OVER);
+    let before = find(own, reasons::FAIL_OVER);
     match fail_over {
         // Who never had to know need not know now.
         Some(report) if report.reason != IDLE || before.is_some() => {
@@ -77,21 +87,29 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = object["status"]["conditions"].as_array()?;
+fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|it| it["type"] == kind)
+}
+
+/// Conditions with others among them.
+fn merged(have: &[Value], wanted: &[Value]) -> Vec<Value> {
+    wanted
+        .iter()
+        .fold(have.to_vec(), |all, new| conditions::merge(&all, new.clone()))
+}
+
+/// Whether any is not there yet.
+pub(crate) fn lack(have: &[Value], wanted: &[Value]) -> bool {
+    merged(have, wanted) != have
 }
 
 /// The patch that brings conditions among those of others, for the state that they were read from; `None` if they are there.
 pub(crate) fn patch(object: &Value, wanted: &[Value]) -> Option<Value> {
     let have = object["status"]["conditions"].as_array();
     let have = have.map(Vec::as_slice).unwrap_or_default();
-    let merged = wanted
-        .iter()
-        .fold(have.to_vec(), |all, new| conditions::merge(&all, new.clone()));
-    (merged != have).then(|| {
+    lack(have, wanted).then(|| {
         let metadata = json!({"uid": meta::uid(object), "resourceVersion": meta::resource_version(object)});
-        json!({"metadata": metadata, "status": {"conditions": merged}})
+        json!({"metadata": metadata, "status": {"conditions": merged(have, wanted)}})
     })
 }
 
@@ -110,9 +128,9 @@ impl News {
 }
 
 /// What people have not been told yet.
-pub(crate) fn news(object: &Value, fail_over: Option<&Report>) -> Option<News> {
+pub(crate) fn news(own: &[Value], fail_over: Option<&Report>) -> Option<News> {
     let report = fail_over?;
-    let before = find(object, reasons::FAIL_OVER);
+    let before = find(own, reasons::FAIL_OVER);
     let known = match before {
         Some(before) => before["reason"] == report.reason && before["message"] == report.message,
         None => report.reason == IDLE,
@@ -138,7 +156,7 @@ mod tests {
         }
     }
 
-    fn bind() -> Decision {
+    fn bind() -> Decision<'static> {
         Decision::Bind {
             binding: Binding::default(),
             short: std::collections::BTreeMap::new(),
@@ -146,8 +164,18 @@ mod tests {
     }
 
     /// `Type=Status/Reason` of what is there after a decision.
-    fn after(object: &mut Value, decision: &Decision, fail_over: Option<&Report>, now: i64) -> Vec<String> {
-        let wanted = wanted(object, decision, fail_over, Timestamp::from_second(now).unwrap());
+    fn after(
+        object: &mut Value,
+        decision: &Decision<'_>,
+        fail_over: Option<&Report>,
+        now: i64,
+    ) -> Vec<String> {
+        let wanted = wanted(
+            &own(object),
+            decision,
+            fail_over,
+            Timestamp::from_second(now).unwrap(),
+        );
         if let Some(patch) = patch(object, &wanted) {
             machinery::patch::merge_patch(object, &patch);
         }
@@ -165,7 +193,7 @@ mod tests {
         let mut object =
             json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"conditions": [theirs]}});
         let failed = Decision::Failed(Failure::NoClusters);
-        let rows: [(Decision, Option<&'static str>, &[&str]); 6] = [
+        let rows: [(Decision<'_>, Option<&'static str>, &[&str]); 6] = [
             (failed, None, &["Scheduled False Undecided"]),
             (bind(), Some(IDLE), &["Scheduled True Scheduled"]),
             (
@@ -202,7 +230,12 @@ mod tests {
         }
         let patch = patch(
             &object,
-            &wanted(&object, &bind(), Some(&report("Off")), Timestamp::UNIX_EPOCH),
+            &wanted(
+                &own(&object),
+                &bind(),
+                Some(&report("Off")),
+                Timestamp::UNIX_EPOCH,
+            ),
         );
         assert_eq!(
             patch.unwrap()["metadata"],
@@ -213,16 +246,20 @@ mod tests {
     #[test]
     fn tells_what_is_new_once() {
         let mut object = json!({"metadata": {}});
-        assert_eq!(news(&object, None), None);
-        assert_eq!(news(&object, Some(&report(IDLE))), None, "all is well, and was");
+        assert_eq!(news(&own(&object), None), None);
+        assert_eq!(
+            news(&own(&object), Some(&report(IDLE))),
+            None,
+            "all is well, and was"
+        );
         let waiting = report("Waiting");
-        assert!(news(&object, Some(&waiting)).is_some_and(|news| news.is_good()));
+        assert!(news(&own(&object), Some(&waiting)).is_some_and(|news| news.is_good()));
         after(&mut object, &bind(), Some(&waiting), 1);
-        assert_eq!(news(&object, Some(&waiting)), None);
-        let stuck = news(&object, Some(&report("NoTarget"))).unwrap();
+        assert_eq!(news(&own(&object), Some(&waiting)), None);
+        let stuck = news(&own(&object), Some(&report("NoTarget"))).unwrap();
         assert!(!stuck.is_good());
         assert_eq!(stuck.message, "NoTarget: NoTarget it is");
-        assert!(news(&object, Some(&report(IDLE))).is_some(), "it is over");
+        assert!(news(&own(&object), Some(&report(IDLE))).is_some(), "it is over");
     }
 
     #[test]
@@ -231,7 +268,7 @@ mod tests {
             message: "ä".repeat(MESSAGE_LIMIT),
             ..report("Moved")
         };
-        let said = wanted(&json!({}), &bind(), Some(&long), Timestamp::UNIX_EPOCH);
+        let said = wanted(&[], &bind(), Some(&long), Timestamp::UNIX_EPOCH);
         assert_eq!(said[1]["message"].as_str().unwrap().len(), MESSAGE_LIMIT);
     }
 }

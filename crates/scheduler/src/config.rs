@@ -7,6 +7,7 @@ use api::settle;
 use kubeio::ElectorConfig;
 use placement::{FailOver, Tolerance};
 
+use crate::direct::DirectAccess;
 use crate::metrics::Metrics;
 
 /// How a scheduler works.
@@ -21,6 +22,8 @@ pub struct Config {
     pub feasible_clusters_toleration: bool,
     /// For how long edits of a Subscription that is placed are waited for, unless it says something else. Default 250 ms.
     pub settle: Duration,
+    /// At which addresses clusters' own predictors may be asked without the tunnel.
+    pub direct_access: DirectAccess,
     /// The Lease to hold while working; none in a process that is alone. Default none.
     pub election: Option<ElectorConfig>,
     /// What is counted.
@@ -34,6 +37,7 @@ impl Default for Config {
             fail_over: FailOver::On,
             feasible_clusters_toleration: true,
             settle: settle::DEFAULT,
+            direct_access: DirectAccess::default(),
             election: None,
             metrics: Metrics::default(),
         }

@@ -1,16 +1,19 @@
 //! Asks predictors: many at a time, each with a deadline, so that one that hangs holds up nobody but its own cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::{Request, header};
+use http::{Request, Uri, header};
 use kubeio::{Client, Connection, Trust};
 use placement::predict::{self, CLUSTER_HEADER, PATH};
 use placement::{Cluster, ClusterKey, Inventory, Prediction, Predictor, PredictorArgs};
 use runtime::Chain;
 use tokio::sync::Semaphore;
+
+use crate::direct::DirectAccess;
 
 /// How many questions are out at a time.
 const AT_ONCE: usize = 128;
@@ -21,15 +24,18 @@ const ANSWER_LIMIT: usize = 64 << 10;
 pub(crate) struct Predictors {
     /// Carries questions through the tunnels.
     parent: Client,
-    /// Of predictors that are asked directly, by address.
-    direct: Mutex<BTreeMap<String, Client>>,
+    /// Where clusters' own predictors may be asked directly.
+    access: DirectAccess,
+    /// Of predictors that are asked directly, by address, with what that of a cluster was found to mean.
+    direct: Mutex<BTreeMap<String, (Option<IpAddr>, Client)>>,
     permits: Semaphore,
 }
 
 impl Predictors {
-    pub(crate) fn new(parent: Client) -> Self {
+    pub(crate) fn new(parent: Client, access: DirectAccess) -> Self {
         Self {
             parent,
+            access,
             direct: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
         }
@@ -72,15 +78,20 @@ impl Predictors {
     ) -> Prediction {
         let own = match &cluster.predictor {
             Predictor::Tunnel(path) => Some((self.parent.clone(), format!("{path}{PATH}"))),
-            Predictor::Direct(address) => Some((self.direct(address)?, PATH.to_owned())),
+            Predictor::Direct(address) => Some((self.own(args, address).await?, PATH.to_owned())),
             Predictor::Off => None,
+            Predictor::Nowhere => {
+                return Err(
+                    "status.predictorAddress is no http or https URL of a host and a plain path".to_owned(),
+                );
+            }
             Predictor::Unreachable => {
                 return Err("its predictor is behind a tunnel that it does not have".to_owned());
             }
         };
         let mut targets: Vec<(Client, String)> = own.into_iter().collect();
         for address in &args.addresses {
-            targets.push((self.direct(address)?, PATH.to_owned()));
+            targets.push((self.direct(address, None)?, PATH.to_owned()));
         }
         let mut together: Option<predict::Room> = None;
         for (client, path) in &targets {
@@ -137,7 +148,7 @@ impl Predictors {
     ) {
         let of_cluster = |cluster: &'a Cluster| match &cluster.predictor {
             Predictor::Direct(address) => Some(address),
-            Predictor::Off | Predictor::Unreachable | Predictor::Tunnel(_) => None,
+            Predictor::Off | Predictor::Nowhere | Predictor::Unreachable | Predictor::Tunnel(_) => None,
         };
         let of_profiles = config.profiles().flat_map(|profile| &profile.predictor.addresses);
         let mut clients = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,19 +158,46 @@ impl Predictors {
         }
     }
 
-    /// The client of an address. Connections are kept; addresses come from ManagedClusters and the configuration.
-    fn direct(&self, address: &str) -> Result<Client, String> {
+    /// The client of an address that a cluster names, if the scheduler asks there.
+    async fn own(&self, args: &PredictorArgs, address: &str) -> Result<Client, String> {
+        let bad = |why: &str| format!("its predictor's address {address} cannot be used: {why}");
+        let uri: Uri = address.parse().map_err(|_| bad("it is no URL"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let found: Vec<IpAddr> = match host.parse() {
+            Ok(literal) => vec![literal],
+            Err(_) => tokio::time::timeout(args.timeout, tokio::net::lookup_host((host, 0)))
+                .await
+                .map_err(|_| bad("its name is not resolved in time"))?
+                .map_err(|error| bad(&error.to_string()))?
+                .map(|found| found.ip())
+                .collect(),
+        };
+        if let Some(refused) = found.iter().find(|it| !self.access.allows(**it)) {
+            let why = format!("{refused} is not among what it may be (--predictor-direct-access-cidrs)");
+            return Err(bad(&why));
+        }
+        let first = found.first().ok_or_else(|| bad("its name has no address"))?;
+        self.direct(address, Some(*first))
+    }
+
+    /// The client of an address, and of what it means. Connections are kept; addresses come from ManagedClusters and the
+    /// configuration.
+    fn direct(&self, address: &str, at: Option<IpAddr>) -> Result<Client, String> {
         let mut clients = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(address) {
+        if let Some((_, client)) = clients.get(address).filter(|(known, _)| *known == at) {
             return Ok(client.clone());
         }
-        let client = Client::from_token(&Connection {
+        let connection = Connection {
             server: address.to_owned(),
             trust: Trust::System,
             token: String::new(),
-        })
+        };
+        let client = match at {
+            Some(at) => Client::from_token_at(&connection, at),
+            None => Client::from_token(&connection),
+        }
         .map_err(|error| format!("its predictor's address cannot be used: {}", Chain(&error)))?;
-        clients.insert(address.to_owned(), client.clone());
+        clients.insert(address.to_owned(), (at, client.clone()));
         Ok(client)
     }
 }
@@ -183,9 +221,9 @@ mod tests {
             })
             .unwrap()
         };
-        let predictors = Predictors::new(client("http://parent"));
+        let predictors = Predictors::new(client("http://parent"), DirectAccess::default());
         for address in ["http://cluster", "http://profile", "http://former"] {
-            predictors.direct(address).unwrap();
+            predictors.direct(address, None).unwrap();
         }
         let cluster = json!({"metadata": {"namespace": "ns", "name": "c"}, "status": {
             "predictorEnabled": true, "predictorDirectAccess": true, "predictorAddress": "http://cluster"}});

@@ -1,20 +1,19 @@
 //! Watches, decides, binds.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{apps, change_set, clusters, names, reasons, settle};
+use api::{apps, clusters, names, reasons};
 use clock::Env;
 use clock::settle::{Settling, Window};
-use kubeio::{
-    Cache, CacheOptions, Change, Changes, Client, Elector, Error, EventType, ObjectKey, Patch, Recorder,
-};
-use machinery::meta;
+use jiff::Timestamp;
+use kubeio::{Cache, CacheOptions, Change, Changes, Client, Elector, Error, EventType, ObjectKey, Recorder};
 use placement::queue::{Item, Queue};
 use placement::{
-    Binding, Cluster, ClusterKey, Decision, Inventory, Placement, Prediction, Report, Snapshot, Subscription,
-    keep, place, status_patch,
+    Binding, Cluster, ClusterKey, Decision, Fleet, Inventory, Placement, Prediction, Snapshot, Subscription,
+    decide, keep,
 };
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
@@ -25,13 +24,12 @@ use crate::conditions;
 use crate::config::Config;
 use crate::metrics::{Ended, Phase};
 use crate::predictors::{Predictors, Shared};
-use crate::requeue::{Seen, woken};
+use crate::requeue::{Interests, Seen};
+use crate::view::{Kept, SharedNames};
+use crate::writing::{Bind, Write, Writing, Written};
 
 /// After how long a Subscription whose replicas find no room is looked at again.
 const ROOM_PERIOD: Duration = Duration::from_secs(30);
-
-/// How often the conditions are written again when others write at the same time.
-const CONFLICTS: usize = 4;
 
 /// Schedules until `shutdown`.
 ///
@@ -64,7 +62,6 @@ async fn work(config: &Config, client: &Client, env: &Env, stop: &CancellationTo
 
 struct Scheduler<'a> {
     config: &'a Config,
-    client: &'a Client,
     recorder: Recorder,
     started: Instant,
     queue: Queue<ObjectKey>,
@@ -73,100 +70,92 @@ struct Scheduler<'a> {
     settling: Settling<ObjectKey>,
     /// How many decisions were made: where sampling starts.
     decisions: usize,
-    subscriptions: Watched,
-    clusters: Watched,
-    inventories: Watched,
+    subscriptions: Watched<Kept>,
+    clusters: Watched<Option<Seen>>,
+    inventories: Watched<Inventory>,
     /// Subscriptions that can be read and have a known scheduler name.
-    parsed: BTreeMap<ObjectKey, Subscription>,
-    known: BTreeMap<ClusterKey, Cluster>,
-    seen: BTreeMap<ObjectKey, Seen>,
+    known: BTreeMap<ObjectKey, Arc<Kept>>,
+    interests: Interests<ObjectKey>,
+    names: SharedNames,
+    fleet: Fleet,
     asking: Asking,
+    writing: Writing,
     predictors: Shared,
 }
 
 /// A cache and its pending changes.
-struct Watched {
-    cache: Cache,
-    changes: Changes,
+struct Watched<T> {
+    cache: Cache<T>,
+    changes: Changes<T>,
 }
 
-impl Watched {
-    fn start(client: &Client, resource: machinery::ApiResource, project: fn(Value) -> Value) -> Self {
-        let options = CacheOptions {
-            project,
-            ..CacheOptions::default()
-        };
-        let cache = Cache::start(client.clone(), resource, options);
+impl<T: PartialEq + Send + Sync + 'static> Watched<T> {
+    fn start(
+        client: &Client,
+        resource: machinery::ApiResource,
+        read: impl Fn(&Value) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let read = move |object: Value| read(&object);
+        let cache = Cache::start_reading(client.clone(), resource, CacheOptions::default(), read);
         let changes = cache.subscribe();
         Self { cache, changes }
     }
 }
 
-/// Without what no decision reads.
-fn without_managed_fields(mut object: Value) -> Value {
-    meta::ensure_metadata(&mut object).remove("managedFields");
-    object
-}
-
-/// Of the status only the conditions and the predictor; heartbeats make no difference then.
-fn cluster_view(object: Value) -> Value {
-    const READ: [&str; 5] = [
-        "conditions",
-        "predictorAddress",
-        "predictorDirectAccess",
-        "predictorEnabled",
-        "useSocket",
-    ];
-    let mut object = without_managed_fields(object);
-    if let Some(status) = object["status"].as_object_mut() {
-        status.retain(|field, _| READ.contains(&field.as_str()));
-    }
-    object
-}
-
 impl<'a> Scheduler<'a> {
     fn start(config: &'a Config, client: &'a Client, env: &Env) -> Self {
-        let predictors = Arc::new(Predictors::new(client.clone()));
+        let predictors = Arc::new(Predictors::new(client.clone(), config.direct_access.clone()));
+        let names = SharedNames::default();
+        let keep = {
+            let names = names.clone();
+            move |object: &Value| Kept::from_value(object, &names)
+        };
         Self {
             config,
-            client,
             recorder: Recorder::start(client.clone(), env.clone(), names::SCHEDULER),
             started: Instant::now(),
             queue: Queue::default(),
             env: env.clone(),
             settling: Settling::default(),
             decisions: 0,
-            subscriptions: Watched::start(client, apps::SUBSCRIPTIONS, without_managed_fields),
-            clusters: Watched::start(client, clusters::MANAGED_CLUSTERS, cluster_view),
-            inventories: Watched::start(client, apps::FEED_INVENTORIES, without_managed_fields),
-            parsed: BTreeMap::new(),
+            subscriptions: Watched::start(client, apps::SUBSCRIPTIONS, keep),
+            clusters: Watched::start(client, clusters::MANAGED_CLUSTERS, Seen::from_value),
+            inventories: Watched::start(client, apps::FEED_INVENTORIES, Inventory::from_value),
             known: BTreeMap::new(),
-            seen: BTreeMap::new(),
+            interests: Interests::default(),
+            names,
+            fleet: Fleet::default(),
             asking: Asking::new(predictors.clone(), config.metrics.clone()),
+            writing: Writing::new(client.clone()),
             predictors,
         }
     }
 
     async fn run(&mut self) {
-        for watched in [&self.subscriptions, &self.clusters, &self.inventories] {
-            watched.cache.ready().await;
-        }
+        self.subscriptions.cache.ready().await;
+        self.clusters.cache.ready().await;
+        self.inventories.cache.ready().await;
         loop {
             self.drain();
             while let Some(asked) = self.asking.try_next() {
-                self.resume(asked).await;
+                self.resume(asked);
             }
             let now = self.now();
             while let Some(key) = self.settling.pop(now) {
-                if let Some(subscription) = self.parsed.get(&key) {
+                if let Some(known) = self.known.get(&key)
+                    && let Ok(subscription) = &known.read
+                {
                     self.queue.add(key, subscription.priority, now);
                 }
             }
-            if let Some(item) = self.queue.pop(now) {
-                self.begin(item).await;
-            } else if let Some(asked) = self.wait().await {
-                self.drain();
-                self.resume(asked).await;
+            let next = if self.writing.has_room() {
+                self.queue.pop(now)
+            } else {
+                None
+            };
+            match next {
+                Some(item) => self.begin(item),
+                None => self.wait().await,
             }
         }
     }
@@ -175,10 +164,11 @@ impl<'a> Scheduler<'a> {
         self.started.elapsed()
     }
 
-    /// Waits for a change, for a prediction to end, or for the next item to be due.
-    async fn wait(&mut self) -> Option<Asked> {
-        let due = [self.queue.next_due(), self.settling.next_due()];
-        let due = due.into_iter().flatten().min().map(|due| self.started + due);
+    /// Waits for a change, for a prediction or a write to end, or for the next item to be due.
+    async fn wait(&mut self) {
+        let due = self.queue.next_due().filter(|_| self.writing.has_room());
+        let due = [due, self.settling.next_due()].into_iter().flatten().min();
+        let due = due.map(|due| self.started + due);
         let timer = async {
             match due {
                 Some(due) => tokio::time::sleep_until(due).await,
@@ -187,37 +177,44 @@ impl<'a> Scheduler<'a> {
         };
         tokio::select! {
             biased;
+            written = self.writing.next() => self.written(written),
             change = self.subscriptions.changes.next() => self.subscription_changed(change),
             change = self.clusters.changes.next() => self.cluster_changed(&change),
             change = self.inventories.changes.next() => self.inventory_changed(&change),
-            asked = self.asking.next() => return Some(asked),
+            asked = self.asking.next() => {
+                self.drain();
+                self.resume(asked);
+            }
             () = timer => {}
         }
-        None
     }
 
     /// Takes in every change that is there, so that a decision sees all of them.
     fn drain(&mut self) {
-        while let Some(change) = self.subscriptions.changes.try_next() {
-            self.subscription_changed(change);
+        while let Some(written) = self.writing.try_next() {
+            self.written(written);
         }
+        // Clusters first: what a selector selects is found at once then.
         while let Some(change) = self.clusters.changes.try_next() {
             self.cluster_changed(&change);
+        }
+        while let Some(change) = self.subscriptions.changes.try_next() {
+            self.subscription_changed(change);
         }
         while let Some(change) = self.inventories.changes.try_next() {
             self.inventory_changed(&change);
         }
     }
 
-    fn subscription_changed(&mut self, change: Change) {
+    fn subscription_changed(&mut self, change: Change<Kept>) {
         let Change { key, old, new } = change;
-        let Some(new) = new.filter(|new| !meta::is_deleting(new)) else {
+        let Some(new) = new.filter(|new| !new.deleting) else {
             self.forget(&key);
             return;
         };
-        let thaws = |old: &Value| change_set::is_frozen(old) && !change_set::is_frozen(&new);
-        let spec_changed = old.is_none_or(|old| old["spec"] != new["spec"] || thaws(&old));
-        match Subscription::from_value(&new) {
+        let thaws = |old: &Kept| old.is_frozen && !new.is_frozen;
+        let spec_changed = old.is_none_or(|old| !new.has_spec_of(&old) || thaws(&old));
+        match &new.read {
             Ok(subscription)
                 if self
                     .config
@@ -225,9 +222,9 @@ impl<'a> Scheduler<'a> {
                     .profile(&subscription.scheduler_name)
                     .is_some() =>
             {
-                self.parsed.insert(key.clone(), subscription);
+                self.remember(key.clone(), new);
                 if spec_changed {
-                    self.edited(key, &new);
+                    self.edited(key);
                 }
             }
             Ok(_) => {
@@ -237,12 +234,7 @@ impl<'a> Scheduler<'a> {
             Err(error) => {
                 self.forget(&key);
                 if spec_changed {
-                    self.recorder.record(
-                        &new,
-                        EventType::Warning,
-                        reasons::FAILED_SCHEDULING,
-                        &error.to_string(),
-                    );
+                    self.warn(&key, &new, &error.to_string());
                 }
             }
         }
@@ -250,15 +242,18 @@ impl<'a> Scheduler<'a> {
 
     /// A Subscription, or how many replicas it wants, was edited: who edits one thing may be about to edit another. What
     /// has no place yet gets one at once.
-    fn edited(&mut self, key: ObjectKey, object: &Value) {
-        let Some(subscription) = self.parsed.get(&key) else {
+    fn edited(&mut self, key: ObjectKey) {
+        let Some(known) = self.known.get(&key) else {
+            return;
+        };
+        let Ok(subscription) = &known.read else {
             return;
         };
         let now = self.now();
         if subscription.bound.clusters.is_empty() {
             self.queue.add(key, subscription.priority, now);
         } else {
-            let window = Window::of(settle::of(object, self.config.settle));
+            let window = Window::of(known.settle.unwrap_or(self.config.settle));
             self.settling.edited(key, window, now);
         }
     }
@@ -268,50 +263,84 @@ impl<'a> Scheduler<'a> {
         self.settling.left(key, self.now()).is_some()
     }
 
+    /// Takes a Subscription in whose state is new.
+    fn remember(&mut self, key: ObjectKey, new: Arc<Kept>) {
+        let Ok(subscription) = &new.read else {
+            return;
+        };
+        let old = self.known.get(&key).map(Arc::clone);
+        let old = old.as_ref().and_then(|old| old.read.as_ref().ok());
+        if old.is_none_or(|old| old.subscribers != subscription.subscribers) {
+            // In this order: what both select stays ready.
+            for subscriber in &subscription.subscribers {
+                self.fleet.keep(&subscriber.affinity);
+            }
+            if let Some(old) = old {
+                self.lose_interest(&key, old);
+            }
+            self.interests.add(&key, subscription);
+        }
+        self.known.insert(key, new);
+    }
+
+    fn lose_interest(&mut self, key: &ObjectKey, old: &Subscription) {
+        self.interests.remove(key, old);
+        for subscriber in &old.subscribers {
+            self.fleet.release(&subscriber.affinity);
+        }
+    }
+
     fn forget(&mut self, key: &ObjectKey) {
         self.queue.delete(key);
         self.settling.forget(key);
-        self.parsed.remove(key);
+        if let Some(old) = self.known.remove(key)
+            && let Ok(old) = &old.read
+        {
+            self.lose_interest(key, old);
+        }
         self.asking.stop(key);
     }
 
-    fn cluster_changed(&mut self, change: &Change) {
-        let new = change.new.as_deref().and_then(Seen::from_value);
-        let old = match &new {
-            Some(seen) => {
-                self.known.insert(seen.cluster.key.clone(), seen.cluster.clone());
-                self.seen.insert(change.key.clone(), seen.clone())
-            }
-            None => {
-                self.known
-                    .remove(&ClusterKey::new(&*change.key.namespace, &*change.key.name));
-                self.seen.remove(&change.key)
-            }
+    fn cluster_changed(&mut self, change: &Change<Option<Seen>>) {
+        let seen = |state: &'_ Option<Arc<Option<Seen>>>| state.as_deref().and_then(Option::clone);
+        let (old, new) = (seen(&change.old), seen(&change.new));
+        let ObjectKey { namespace, name } = &change.key;
+        let key = ClusterKey::new(namespace.as_str(), name.as_str());
+        match &new {
+            Some(seen) => drop(self.fleet.put(Arc::clone(&seen.cluster))),
+            None => drop(self.fleet.remove(&key)),
+        }
+        let key = self.names.of(&key);
+        let (known, now) = (&self.known, self.started.elapsed());
+        let subscription = |key: &ObjectKey| known.get(key)?.read.as_ref().ok();
+        let is_bound = |subscription: &Subscription| {
+            key.as_ref()
+                .is_some_and(|key| subscription.bound.contains_same(key))
         };
-        let now = self.now();
-        for key in woken(&self.parsed, old.as_ref(), new.as_ref(), self.config.fail_over) {
-            self.queue.add(key.clone(), self.parsed[key].priority, now);
+        let is_bound = |key: &ObjectKey| subscription(key).is_some_and(is_bound);
+        let (old, new, fail_over) = (old.as_ref(), new.as_ref(), self.config.fail_over);
+        for key in self.interests.woken(old, new, fail_over, known.keys(), is_bound) {
+            let priority = subscription(key).map_or(0, |it| it.priority);
+            self.queue.add(key.clone(), priority, now);
         }
     }
 
-    fn inventory_changed(&mut self, change: &Change) {
-        let Some(new) = &change.new else {
-            return;
-        };
-        let view = |it: &Value| (it["spec"].clone(), it["metadata"]["annotations"].clone());
-        let is_same = change.old.as_ref().is_some_and(|old| view(old) == view(new));
-        if !is_same && let Some(object) = self.subscriptions.cache.get_key(&change.key) {
-            self.edited(change.key.clone(), &object);
+    fn inventory_changed(&mut self, change: &Change<Inventory>) {
+        if change.new.is_some() && change.old != change.new {
+            self.edited(change.key.clone());
         }
     }
 
-    fn inventory_of(&self, key: &ObjectKey) -> Option<Inventory> {
-        let object = self.inventories.cache.get_key(key)?;
-        Some(Inventory::from_value(&object))
+    fn inventory_of(&self, key: &ObjectKey) -> Option<Arc<Inventory>> {
+        self.inventories.cache.get_key(key)
     }
 
     /// Decides what was due.
-    async fn begin(&mut self, item: Item<ObjectKey>) {
+    fn begin(&mut self, item: Item<ObjectKey>) {
+        // Its next state is the one to decide about.
+        let Some(item) = self.writing.postpone(item) else {
+            return;
+        };
         self.asking.stop(&item.key);
         if self.is_settling(&item.key) {
             return;
@@ -323,11 +352,11 @@ impl<'a> Scheduler<'a> {
             began: self.now(),
             start: self.decisions,
         };
-        self.decide(cycle, inventory, BTreeMap::new()).await;
+        self.decide(cycle, inventory, BTreeMap::new());
     }
 
     /// Decides with the answers of predictors, or begins again if they are about what is wanted no more.
-    async fn resume(&mut self, asked: Asked) {
+    fn resume(&mut self, asked: Asked) {
         let Asked {
             cycle,
             inventory,
@@ -340,55 +369,74 @@ impl<'a> Scheduler<'a> {
             return;
         }
         let current = self.inventory_of(&cycle.item.key);
-        if current.as_ref() == Some(&inventory) {
-            self.decide(cycle, current, answers).await;
+        if current.as_deref() == Some(&*inventory) {
+            self.decide(cycle, current, answers);
         } else {
             let now = self.now();
             self.queue.add(cycle.item.key, cycle.item.priority, now);
         }
     }
 
-    async fn decide(
+    fn decide(
         &mut self,
         cycle: Cycle,
-        inventory: Option<Inventory>,
+        inventory: Option<Arc<Inventory>>,
         answers: BTreeMap<ClusterKey, Prediction>,
     ) {
-        let Some(subscription) = self.parsed.get(&cycle.item.key) else {
+        let Some(kept) = self.known.get(&cycle.item.key).map(Arc::clone) else {
             return;
         };
-        let Some(object) = self.subscriptions.cache.get_key(&cycle.item.key) else {
+        let Ok(subscription) = &kept.read else {
             return;
         };
         let Some(profile) = self.config.placement.profile(&subscription.scheduler_name) else {
             return;
         };
+        let now = self.env.now();
         let snapshot = Snapshot {
-            inventory: inventory.as_ref(),
+            inventory: inventory.as_deref(),
             percentage_to_score: self.config.placement.percentage_to_score,
             start: cycle.start,
             predictions: &answers,
             tolerance: self.config.tolerance(),
-            now: Some(self.env.now()),
+            now: Some(now),
             fail_over: self.config.fail_over,
-            ..Snapshot::of(subscription, &self.known, profile)
+            ..Snapshot::of(subscription, &self.fleet, profile)
         };
-        if change_set::is_frozen(&object) {
+        let bind = |binding: &Binding<'_>| {
+            let patch = binding.patch(&subscription.bound)?;
+            Some(Bind {
+                patch: pinned(patch, &kept.uid),
+                count: binding.clusters().len(),
+                note: assigned(&cycle.item.key, binding.clusters()),
+            })
+        };
+        if kept.is_frozen {
             // Who leaves the fleet does not wait for what is edited.
-            if let Some(kept) = keep(&snapshot) {
-                self.bind(&cycle, &object, &kept, &[], Ended::Scheduled).await;
+            if let Some(binding) = keep(&snapshot).as_ref().and_then(bind) {
+                let write = Write {
+                    binding: Some(binding),
+                    conditions: Vec::new(),
+                };
+                self.writing
+                    .start(cycle, Arc::clone(&kept), write, Some(Ended::Scheduled));
             }
             return;
         }
         let Placement {
             decision, fail_over, ..
-        } = place(&snapshot);
+        } = decide(&snapshot);
         tracing::debug!(
             namespace = %cycle.item.key.namespace, name = %cycle.item.key.name, ?decision, "decided"
         );
-        if let Decision::Predict(clusters) = decision {
-            let clusters = clusters.iter().filter_map(|key| self.known.get(key));
-            let clusters: Vec<Cluster> = clusters.cloned().collect();
+        let later = |until: Timestamp| Duration::try_from(until.duration_since(now)).ok();
+        let told = Told {
+            conditions: conditions::wanted(&kept.conditions, &decision, fail_over.as_ref(), now),
+            news: conditions::news(&kept.conditions, fail_over.as_ref()),
+            again: fail_over.and_then(|report| report.again).and_then(later),
+        };
+        let act = Act::of(decision, bind, subscription, &self.fleet);
+        if let Act::Ask(clusters) = act {
             let args = profile.predictor.clone();
             let asked = Asked {
                 cycle,
@@ -396,176 +444,128 @@ impl<'a> Scheduler<'a> {
                 answers,
             };
             self.predictors
-                .keep_only(self.known.values(), &self.config.placement);
+                .keep_only(self.fleet.iter(), &self.config.placement);
             self.asking.start(asked, args, clusters);
             return;
         }
         self.config
             .metrics
             .phase(Phase::Algorithm, self.now() - cycle.began);
-        self.carry_out(cycle, &object, decision, fail_over).await;
+        self.carry_out(cycle, kept, act, told);
     }
 
-    async fn carry_out(
-        &mut self,
-        cycle: Cycle,
-        object: &Value,
-        decision: Decision,
-        fail_over: Option<Report>,
-    ) {
-        let now = self.env.now();
-        let wanted = conditions::wanted(object, &decision, fail_over.as_ref(), now);
-        if let Some(news) = conditions::news(object, fail_over.as_ref()) {
+    fn carry_out(&mut self, cycle: Cycle, kept: Arc<Kept>, act: Act, told: Told) {
+        let now = self.now();
+        let Told {
+            conditions,
+            news,
+            mut again,
+        } = told;
+        if let Some(news) = news {
             let kind = if news.is_good() {
                 EventType::Normal
             } else {
                 EventType::Warning
             };
+            let reference = kept.reference(&cycle.item.key);
             self.recorder
-                .record(object, kind, reasons::FAIL_OVER, &news.message);
+                .record(&reference, kind, reasons::FAIL_OVER, &news.message);
         }
-        // Nothing that changes may say that a time has come.
-        let until = fail_over.and_then(|report| report.again);
-        let later = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
-        let room = matches!(&decision, Decision::Bind { short, .. } if !short.is_empty());
-        let later = [later, room.then_some(ROOM_PERIOD)].into_iter().flatten().min();
-        if let Some(later) = later {
-            let now = self.now();
-            self.queue.again(cycle.item.clone(), later, now);
-        }
-        self.act(&cycle, object, decision, &wanted).await;
-        self.tell(&cycle.item.key, object, &wanted).await;
-    }
-
-    async fn act(&mut self, cycle: &Cycle, object: &Value, decision: Decision, wanted: &[Value]) {
-        match decision {
-            Decision::Bind { binding, short } => {
-                if !short.is_empty() {
-                    let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");
-                    let lacks: Vec<String> = short.iter().map(lacks).collect();
-                    self.warn(object, &format!("no cluster has room for {}", lacks.join(", ")));
-                }
-                self.bind(cycle, object, &binding, wanted, Ended::Scheduled).await;
-            }
-            Decision::Unfit { error, kept } => {
-                let left = match &kept {
-                    Some(kept) => kept.clusters().len(),
-                    None => object["status"]["bindingClusters"].as_array().map_or(0, Vec::len),
-                };
-                let mut note = error.to_string();
-                if left > 0 {
-                    note.push_str(&format!(" The present binding to {left} cluster(s) is kept."));
-                }
-                self.warn(object, &note);
-                match kept {
-                    Some(kept) => {
-                        self.bind(cycle, object, &kept, wanted, Ended::Unschedulable)
-                            .await
+        let mut write = Write {
+            binding: None,
+            conditions,
+        };
+        match act {
+            Act::Bind {
+                binding,
+                warning,
+                result,
+            } => {
+                if let Some(warning) = &warning {
+                    self.warn(&cycle.item.key, &kept, warning);
+                    if result == Ended::Scheduled {
+                        again = again.into_iter().chain([ROOM_PERIOD]).min();
                     }
-                    None => self.ended(cycle, object, Ended::Unschedulable),
                 }
+                if binding.is_some() {
+                    self.look_again(&cycle, again);
+                    write.binding = binding;
+                    return self.writing.start(cycle, kept, write, Some(result));
+                }
+                self.ended(&cycle, &kept, result);
             }
-            Decision::Failed(failure) => {
-                self.warn(object, &failure.to_string());
-                self.ended(cycle, object, Ended::Error);
-                if failure.may_pass() {
-                    let now = self.now();
+            Act::Fail { why, may_pass } => {
+                self.warn(&cycle.item.key, &kept, &why);
+                self.ended(&cycle, &kept, Ended::Error);
+                if may_pass {
                     self.queue.failed(cycle.item.clone(), now);
                 }
             }
-            Decision::Waiting(_) | Decision::Predict(_) => {}
+            Act::Nothing | Act::Ask(_) => {}
+        }
+        self.look_again(&cycle, again);
+        if conditions::lack(&kept.conditions, &write.conditions) {
+            self.writing.start(cycle, kept, write, None);
+        }
+    }
+
+    /// Nothing that changes may say that a time has come.
+    fn look_again(&mut self, cycle: &Cycle, after: Option<Duration>) {
+        if let Some(after) = after {
+            let now = self.now();
+            self.queue.again(cycle.item.clone(), after, now);
         }
     }
 
     /// Counts a decision that has come to its end.
-    fn ended(&self, cycle: &Cycle, object: &Value, result: Ended) {
-        let profile = object["spec"]["schedulerName"].as_str().unwrap_or_default();
+    fn ended(&self, cycle: &Cycle, kept: &Kept, result: Ended) {
+        let profile = kept.read.as_ref().map_or("", |it| it.scheduler_name.as_str());
         self.config
             .metrics
             .ended(result, profile, self.now() - cycle.began);
     }
 
-    fn warn(&self, object: &Value, note: &str) {
-        self.recorder
-            .record(object, EventType::Warning, reasons::FAILED_SCHEDULING, note);
+    fn warn(&self, key: &ObjectKey, kept: &Kept, note: &str) {
+        self.recorder.record(
+            &kept.reference(key),
+            EventType::Warning,
+            reasons::FAILED_SCHEDULING,
+            note,
+        );
     }
 
-    /// Brings the conditions of ours among those of others, if they are not there yet.
-    async fn tell(&mut self, key: &ObjectKey, object: &Value, wanted: &[Value]) {
-        let mut newest = self.subscriptions.cache.get_key(key);
-        for _ in 0..CONFLICTS {
-            let Some(current) = newest.filter(|it| meta::uid(it) == meta::uid(object)) else {
-                return;
-            };
-            let Some(patch) = conditions::patch(&current, wanted) else {
-                return;
-            };
-            let (resource, namespace) = (&apps::SUBSCRIPTIONS, key.namespace());
-            let status = Some("status");
-            let written = self
-                .client
-                .patch(resource, namespace, &key.name, status, Patch::Merge, &patch)
-                .await;
-            match written {
-                Ok(answer) => {
-                    self.subscriptions.cache.put(without_managed_fields(answer));
-                    return;
-                }
-                Err(error) if error.is_conflict() => {
-                    let read = self.client.get_opt(resource, namespace, &key.name).await;
-                    newest = read.ok().flatten().map(Arc::new);
-                }
-                Err(error) => {
-                    tracing::debug!(
-                        namespace = %key.namespace, name = %key.name, error = %Chain(&error),
-                        "the conditions are not written"
-                    );
-                    return;
-                }
-            }
+    /// A write has ended.
+    fn written(&mut self, written: Written) {
+        let Written {
+            cycle,
+            kept,
+            write,
+            result,
+            took,
+            answer,
+            postponed,
+        } = written;
+        if write.binding.is_some() {
+            self.config.metrics.phase(Phase::Bind, took);
         }
-    }
-
-    async fn bind(
-        &mut self,
-        cycle: &Cycle,
-        object: &Value,
-        binding: &Binding,
-        conditions: &[Value],
-        result: Ended,
-    ) {
         let key = &cycle.item.key;
-        let Some(mut patch) = status_patch(&object["status"], binding) else {
-            return self.ended(cycle, object, result);
-        };
-        // Others write theirs once it is bound, so the first ones need no write of their own.
-        if object["status"]["bindingClusters"].is_null() && object["status"]["conditions"].is_null() {
-            patch["status"]["conditions"] = conditions.into();
-        }
-        let begin = self.now();
-        let written = self
-            .client
-            .patch(
-                &apps::SUBSCRIPTIONS,
-                key.namespace(),
-                &key.name,
-                Some("status"),
-                Patch::Merge,
-                &pinned(patch, object),
-            )
-            .await;
-        self.config.metrics.phase(Phase::Bind, self.now() - begin);
-        match written {
+        let now = self.now();
+        match answer {
             Ok(answer) => {
-                self.subscriptions.cache.put(without_managed_fields(answer));
-                let clusters: Vec<String> = binding.clusters().iter().map(ToString::to_string).collect();
-                if !clusters.is_empty() {
-                    let note = format!("Successfully assigned {key} to {}", clusters.join(", "));
-                    self.recorder
-                        .record(object, EventType::Normal, reasons::SCHEDULED, &note);
+                if let Some(answer) = answer {
+                    self.subscriptions.cache.put(answer);
                 }
-                tracing::info!(namespace = %key.namespace, name = %key.name, clusters = clusters.len(), "bound");
-                self.ended(cycle, object, result);
+                if let Some(Bind { count, note, .. }) = &write.binding {
+                    if *count > 0 {
+                        let reference = kept.reference(key);
+                        self.recorder
+                            .record(&reference, EventType::Normal, reasons::SCHEDULED, note);
+                    }
+                    tracing::info!(namespace = %key.namespace, name = %key.name, clusters = count, "bound");
+                }
+                if let Some(result) = result {
+                    self.ended(&cycle, &kept, result);
+                }
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => {
@@ -573,20 +573,113 @@ impl<'a> Scheduler<'a> {
                     tracing::warn!(
                         namespace = %key.namespace, name = %key.name, error = %Chain(&error), "binding failed"
                     );
-                    self.warn(object, &format!("binding failed: {error}"));
+                    self.warn(key, &kept, &format!("binding failed: {error}"));
                 }
-                self.ended(cycle, object, Ended::Error);
-                let now = self.now();
-                self.queue.failed(cycle.item.clone(), now);
+                self.ended(&cycle, &kept, Ended::Error);
+                if self.known.contains_key(key) {
+                    self.queue.failed(cycle.item.clone(), now);
+                }
             }
+        }
+        // What it waited for is here: the change that brings the new state is taken in before anything is decided.
+        if let Some(item) = postponed
+            && self.known.contains_key(&item.key)
+        {
+            self.queue.add(item.key, item.priority, now);
         }
     }
 }
 
+/// What people are to hear of a decision, whatever it is, and when to look again.
+struct Told {
+    conditions: Vec<Value>,
+    news: Option<conditions::News>,
+    again: Option<Duration>,
+}
+
+/// What is to be done about a decision, without the snapshot that it was made of.
+enum Act {
+    Ask(Vec<Cluster>),
+    Bind {
+        /// `None` if it is there already.
+        binding: Option<Bind>,
+        /// What people should hear of it.
+        warning: Option<String>,
+        result: Ended,
+    },
+    Fail {
+        why: String,
+        may_pass: bool,
+    },
+    Nothing,
+}
+
+impl Act {
+    fn of(
+        decision: Decision<'_>,
+        bind: impl Fn(&Binding<'_>) -> Option<Bind>,
+        subscription: &Subscription,
+        fleet: &Fleet,
+    ) -> Self {
+        match decision {
+            Decision::Predict(keys) => {
+                let clusters = keys.into_iter().filter_map(|key| fleet.get(key));
+                Self::Ask(clusters.cloned().collect())
+            }
+            Decision::Bind { binding, short } => {
+                let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");
+                let lacks: Vec<String> = short.iter().map(lacks).collect();
+                let warning = format!("no cluster has room for {}", lacks.join(", "));
+                Self::Bind {
+                    binding: bind(&binding),
+                    warning: (!lacks.is_empty()).then_some(warning),
+                    result: Ended::Scheduled,
+                }
+            }
+            Decision::Unfit { error, kept } => {
+                let left = match &kept {
+                    Some(kept) => kept.clusters().len(),
+                    None => subscription.bound.clusters.len(),
+                };
+                let mut note = error.to_string();
+                if left > 0 {
+                    note.push_str(&format!(" The present binding to {left} cluster(s) is kept."));
+                }
+                Self::Bind {
+                    binding: kept.as_ref().and_then(&bind),
+                    warning: Some(note),
+                    result: Ended::Unschedulable,
+                }
+            }
+            Decision::Failed(failure) => Self::Fail {
+                why: failure.to_string(),
+                may_pass: failure.may_pass(),
+            },
+            Decision::Waiting(_) => Self::Nothing,
+        }
+    }
+}
+
+/// More of an event's text nobody sees.
+const NOTE_LIMIT: usize = 1_024;
+
+/// What the event of a binding says, as far as an event has room for it.
+fn assigned(key: &ObjectKey, clusters: &[&ClusterKey]) -> String {
+    let mut note = format!("Successfully assigned {key} to ");
+    for (index, cluster) in clusters.iter().enumerate() {
+        if note.len() > NOTE_LIMIT {
+            break;
+        }
+        let comma = if index > 0 { ", " } else { "" };
+        write!(note, "{comma}{cluster}").expect("a string takes every write");
+    }
+    note
+}
+
 /// The patch, for this life of the object only.
-fn pinned(mut patch: Value, object: &Value) -> Value {
-    if !meta::uid(object).is_empty() {
-        patch["metadata"] = serde_json::json!({"uid": meta::uid(object)});
+fn pinned(mut patch: Value, uid: &str) -> Value {
+    if !uid.is_empty() {
+        patch["metadata"] = serde_json::json!({"uid": uid});
     }
     patch
 }

@@ -3,16 +3,22 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api::{apps, clusters, kubernetes};
 use apiserver::{ApiServer, UserInfo};
+use bytes::Bytes;
 use clock::Env;
+use http::{Method, Request};
+use http_body_util::Full;
 use kubeio::{Client, DeleteOptions, ListOptions, Patch};
 use machinery::ApiResource;
 use runtime::CancellationToken;
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
 
 struct Parent {
     client: Client,
@@ -20,8 +26,50 @@ struct Parent {
     task: JoinHandle<()>,
 }
 
+/// Holds the scheduler's writes back.
+struct Gate {
+    /// Of the Subscriptions whose names begin so.
+    name: &'static str,
+    /// How many may pass.
+    opened: Semaphore,
+    waiting: watch::Sender<usize>,
+    /// How many waited at once.
+    most: AtomicUsize,
+}
+
+impl Gate {
+    fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            opened: Semaphore::new(0),
+            waiting: watch::Sender::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
+
+    async fn pass(&self, request: &Request<Full<Bytes>>) {
+        let path = request.uri().path();
+        if request.method() != Method::PATCH || !path.contains(self.name) {
+            return;
+        }
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        self.most.fetch_max(*self.waiting.borrow(), Ordering::Relaxed);
+        self.opened.acquire().await.unwrap().forget();
+        self.waiting.send_modify(|waiting| *waiting -= 1);
+    }
+
+    async fn await_waiting(&self, count: usize) {
+        let mut waiting = self.waiting.subscribe();
+        waiting.wait_for(|waiting| *waiting == count).await.unwrap();
+    }
+}
+
 impl Parent {
     async fn start() -> Self {
+        Self::start_behind(Gate::new("nobody")).await
+    }
+
+    async fn start_behind(gate: Arc<Gate>) -> Self {
         let env = Env::system();
         let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(
@@ -50,7 +98,15 @@ impl Parent {
                 .unwrap();
         }
         let stop = CancellationToken::new();
-        let (its_client, its_stop) = (client.clone(), stop.clone());
+        let service = server.client_service(UserInfo::loopback());
+        let its_client = Client::from_service(tower::service_fn(move |request| {
+            let (gate, service) = (Arc::clone(&gate), service.clone());
+            async move {
+                gate.pass(&request).await;
+                service.oneshot(request).await
+            }
+        }));
+        let its_stop = stop.clone();
         let run = async move {
             scheduler::run(scheduler::Config::default(), its_client, env, its_stop)
                 .await
@@ -80,7 +136,11 @@ impl Parent {
     }
 
     async fn subscribe(&self, area: &str) {
-        let subscription = json!({"metadata": {"name": "app"}, "spec": {
+        self.subscribe_as("app", area).await;
+    }
+
+    async fn subscribe_as(&self, name: &str, area: &str) {
+        let subscription = json!({"metadata": {"name": name}, "spec": {
             "subscribers": [{"clusterAffinity": {"matchLabels": {"area": area}}}],
             "feeds": [{"apiVersion": "v1", "kind": "Namespace", "name": "foo"}],
         }});
@@ -110,10 +170,14 @@ impl Parent {
     }
 
     async fn await_bound(&self, expected: &[&str]) -> Value {
+        self.await_bound_as("app", expected).await
+    }
+
+    async fn await_bound_as(&self, name: &str, expected: &[&str]) -> Value {
         for _ in 0..400 {
             let object = self
                 .client
-                .get(&apps::SUBSCRIPTIONS, Some("default"), "app")
+                .get(&apps::SUBSCRIPTIONS, Some("default"), name)
                 .await
                 .unwrap();
             if object["status"]["bindingClusters"] == json!(expected) {
@@ -238,5 +302,84 @@ async fn leaves_other_schedulers_work_alone() {
         .await
         .unwrap();
     assert!(theirs["status"]["bindingClusters"].is_null());
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_write_holds_up_no_other_subscription() {
+    let gate = Gate::new("slow");
+    let parent = Parent::start_behind(Arc::clone(&gate)).await;
+    parent.cluster("a", "1").await;
+    for name in ["slow-1", "slow-2", "slow-3", "fast"] {
+        parent.subscribe_as(name, "1").await;
+    }
+    parent.await_bound_as("fast", &["ns-a/a"]).await;
+    gate.await_waiting(3).await;
+    gate.opened.add_permits(3);
+    for name in ["slow-1", "slow-2", "slow-3"] {
+        parent.await_bound_as(name, &["ns-a/a"]).await;
+    }
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_written_is_decided_again_when_the_answer_is_there() {
+    let gate = Gate::new("slow");
+    let parent = Parent::start_behind(Arc::clone(&gate)).await;
+    parent.cluster("a", "1").await;
+    parent.subscribe_as("slow", "1").await;
+    gate.await_waiting(1).await;
+    // Somebody else writes into its status first.
+    let others = json!({"status": {"completedReleases": 1}});
+    parent
+        .client
+        .patch(
+            &apps::SUBSCRIPTIONS,
+            Some("default"),
+            "slow",
+            Some("status"),
+            Patch::Merge,
+            &others,
+        )
+        .await
+        .unwrap();
+    parent.subscribe_as("fast", "1").await;
+    parent.cluster("b", "1").await;
+    // It has seen both clusters then.
+    parent.await_bound_as("fast", &["ns-a/a", "ns-b/b"]).await;
+    // The first status, which comes too late, then twice a binding and its conditions.
+    gate.opened.add_permits(5);
+    let bound = parent.await_bound_as("slow", &["ns-a/a", "ns-b/b"]).await;
+    assert_eq!(bound["status"]["completedReleases"], 1);
+    assert_eq!(gate.most.load(Ordering::Relaxed), 1, "never two at once");
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_write_into_the_status_makes_no_difference() {
+    let parent = Parent::start().await;
+    parent.cluster("a", "1").await;
+    parent.subscribe("1").await;
+    let bound = parent.await_bound(&["ns-a/a"]).await;
+    let others = json!({"status": {"completedReleases": 1, "aggregatedStatuses": []}});
+    parent
+        .client
+        .patch(
+            &apps::SUBSCRIPTIONS,
+            Some("default"),
+            "app",
+            Some("status"),
+            Patch::Merge,
+            &others,
+        )
+        .await
+        .unwrap();
+    parent
+        .change("a", &json!({"metadata": {"labels": {"area": "2"}}}))
+        .await;
+    parent.cluster("b", "1").await;
+    let now = parent.await_bound(&["ns-b/b"]).await;
+    assert_eq!(now["status"]["completedReleases"], 1);
+    assert_eq!(now["status"]["specHash"], bound["status"]["specHash"]);
     parent.stop().await;
 }

@@ -1,5 +1,6 @@
 //! Bodies for fuzzers: each takes any bytes, and must neither panic nor allocate without bound.
 
+use crate::archive;
 use crate::frame::{Header, Kind};
 use crate::recover::{self, Log};
 use crate::state::Limits;
@@ -30,4 +31,10 @@ pub fn fuzz_snapshot(bytes: &[u8]) {
     }
     // Any bytes may be refused; what matters is how.
     recover::load("fuzz", u64::from_le_bytes(revision), bytes, LIMITS).ok();
+}
+
+/// Reads the bytes as an archive of which nothing is kept.
+pub fn fuzz_archive(bytes: &[u8]) {
+    // Any bytes may be refused; what matters is how.
+    archive::unpack(&mut &*bytes, &mut |_| Ok(None)).ok();
 }

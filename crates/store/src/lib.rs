@@ -4,6 +4,7 @@
 //! a short lock on memory and never wait for the disk. It knows nothing of schemas, users or HTTP. The entry type is
 //! [`Store`].
 
+pub mod archive;
 mod codec;
 mod decide;
 mod error;
@@ -24,4 +25,4 @@ mod writer;
 pub use error::OpenError;
 pub use options::{Mode, Options};
 pub use stats::Stats;
-pub use store::Store;
+pub use store::{Copied, Store};

@@ -208,25 +208,32 @@ impl Store {
         }
     }
 
-    /// Writes a consistent copy of all objects to an empty disk while the store runs; answers its revision. Blocks
-    /// while it writes. Open the copy with [`Options::new_incarnation`]: that refuses one that was not finished.
+    /// Writes a consistent copy of all objects to an empty disk while the store runs. Blocks while it writes. Open the
+    /// copy with [`Options::new_incarnation`]: that refuses one that was not finished.
     ///
     /// # Errors
     /// What the other disk says.
-    pub fn backup(&self, disk: &dyn Disk) -> Result<Revision, OpenError> {
+    pub fn backup(&self, disk: &dyn Disk) -> Result<Copied, OpenError> {
         let (objects, revision) = {
             let state = self.shared.read();
             (state.all(), state.revision())
         };
-        let header = Header {
-            kind: Kind::Snapshot,
-            incarnation: self.incarnation,
-            segment: 1,
-            revision: revision.0,
-            count: objects.len() as u64,
-        };
-        snapshot::write(disk, &header, &objects).map_err(open_failure("write a backup"))?;
-        Ok(revision)
+        copy(disk, self.incarnation, &objects, revision)
+    }
+
+    /// The same of a store that nobody has open, which is only read.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`OpenError::Missing`] if there is none.
+    pub fn backup_closed(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, OpenError> {
+        let recovered = recover::recover(from, Limits { events: 1, bytes: 1 })?;
+        let incarnation = recovered.incarnation.ok_or(OpenError::Missing)?;
+        copy(
+            to,
+            incarnation,
+            &recovered.state.all(),
+            recovered.state.revision(),
+        )
     }
 
     fn closed_error(&self) -> Error {
@@ -307,6 +314,35 @@ impl Store {
             }
         }
     }
+}
+
+/// What a backup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// The revision at which everything was copied.
+    pub revision: Revision,
+    /// How many objects there were.
+    pub objects: u64,
+}
+
+fn copy(
+    disk: &dyn Disk,
+    incarnation: u128,
+    objects: &[Arc<Object>],
+    revision: Revision,
+) -> Result<Copied, OpenError> {
+    let header = Header {
+        kind: Kind::Snapshot,
+        incarnation,
+        segment: 1,
+        revision: revision.0,
+        count: objects.len() as u64,
+    };
+    snapshot::write(disk, &header, objects).map_err(open_failure("write a backup"))?;
+    Ok(Copied {
+        revision,
+        objects: header.count,
+    })
 }
 
 const CLOSED: &str = "it is shutting down";

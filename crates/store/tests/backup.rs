@@ -27,7 +27,9 @@ async fn a_backup_is_consistent_and_opens_as_a_new_incarnation() {
         store.write(put(&format!("x{}", index % 30), "1")).await.unwrap();
     }
     let copy = SimDisk::new(2);
-    let revision = store.backup(&copy).unwrap();
+    let copied = store.backup(&copy).unwrap();
+    let revision = copied.revision;
+    assert_eq!(copied.objects, 30);
     assert_eq!(revision, store.revision());
     let before = content(&store).await;
     store.write(put("later", "1")).await.unwrap();
@@ -126,7 +128,7 @@ async fn a_crash_at_any_step_of_a_backup_leaves_all_of_it_or_nothing() {
             let result = store.backup(&copy);
             assert_eq!(disk.steps(), steps, "{context}: the store's disk is left alone");
             if !copy.is_crashed() {
-                assert_eq!(result.unwrap(), store.revision());
+                assert_eq!(result.unwrap().revision, store.revision());
                 assert!(step > 5 && whole > 0 && nothing > 0, "{step} {whole} {nothing}");
                 return;
             }
@@ -174,7 +176,11 @@ async fn a_backup_that_fails_can_be_made_again_in_the_same_place() {
             );
             check_unhurt(&store, &disk, &before, &context).await;
             copy.set_capacity(None);
-            assert_eq!(store.backup(&copy).unwrap(), store.revision(), "{context}");
+            assert_eq!(
+                store.backup(&copy).unwrap().revision,
+                store.revision(),
+                "{context}"
+            );
             copy.restart();
             assert_eq!(restored(&copy, &context).await, Some(before.clone()), "{context}");
         }

@@ -157,3 +157,8 @@ fn any_bytes_as_a_segment_are_harmless() {
 fn any_bytes_as_a_snapshot_are_harmless() {
     replay("fuzz/corpus/snapshot", fuzz::fuzz_snapshot);
 }
+
+#[test]
+fn any_bytes_as_an_archive_are_harmless() {
+    replay("fuzz/corpus/archive", fuzz::fuzz_archive);
+}

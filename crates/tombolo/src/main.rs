@@ -2,26 +2,26 @@
 
 mod cli;
 mod out;
+mod recovery;
 mod roles;
 mod run;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use runtime::LogFormat;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let format = if cli.log_json {
-        LogFormat::Json
-    } else {
-        LogFormat::Text
-    };
-    if let Err(error) = runtime::init_tracing(&cli.log, format) {
-        return run::complain(&anyhow::anyhow!("--log {:?}: {error}", cli.log), 2);
+    let (words, passed_over) = cli::read(std::env::args_os().collect());
+    let cli = cli::Cli::parse_from(words);
+    let (filter, format) = cli.logging();
+    if let Err(error) = runtime::init_tracing(filter, format) {
+        return run::complain(&anyhow::anyhow!("--log {filter:?}: {error}"), 2);
+    }
+    for cli::Passed { flag, why } in passed_over {
+        tracing::warn!(flag, why, "a flag does nothing here");
     }
     match run::run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! One role against a cluster: from flags to its checked configuration.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,13 @@ use kubeio::{Client, ElectorConfig};
 use runtime::CancellationToken;
 use tokio::net::TcpListener;
 
-use crate::cli::{AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, RoleArgs, SchedulerArgs, StatusArgs};
+use crate::cli::{
+    AgentArgs, ClusterArgs, ControllersArgs, HubRoleArgs, LeaseArgs, RoleArgs, SchedulerArgs, StatusArgs,
+};
 use crate::run::Failure;
+
+/// Where hubs listen for others.
+const PEER_PORT: u16 = 8_123;
 
 /// The cluster that a role works on.
 async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
@@ -37,9 +42,24 @@ fn identity(env: &Env) -> String {
     format!("{}_{}", host.trim(), env.uuid())
 }
 
-fn election(role: &RoleArgs, lease: &str, env: &Env) -> Option<ElectorConfig> {
+/// The Lease that a role works under, if it does.
+fn election(role: &RoleArgs, name: &str, env: &Env) -> anyhow::Result<Option<ElectorConfig>> {
     role.leader_elect
-        .then(|| ElectorConfig::new(names::SYSTEM_NAMESPACE, lease, identity(env)))
+        .then(|| lease(&role.lease, name, identity(env)))
+        .transpose()
+}
+
+/// What the flags say about a Lease, checked; `name` if they give it no other.
+fn lease(args: &LeaseArgs, name: &str, identity: String) -> anyhow::Result<ElectorConfig> {
+    let name = args.leader_elect_resource_name.as_deref().unwrap_or(name);
+    let mut config = ElectorConfig::new(&args.leader_elect_resource_namespace, name, identity);
+    config.lease_duration = duration("--leader-elect-lease-duration", &args.leader_elect_lease_duration)?;
+    config.renew_deadline = duration("--leader-elect-renew-deadline", &args.leader_elect_renew_deadline)?;
+    config.retry_period = duration("--leader-elect-retry-period", &args.leader_elect_retry_period)?;
+    if !(config.retry_period < config.renew_deadline && config.renew_deadline < config.lease_duration) {
+        bail!("--leader-elect-*: retry period < renew deadline < lease duration must hold");
+    }
+    Ok(config)
 }
 
 /// What a role serves about itself.
@@ -92,26 +112,61 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("--bind-address, --secure-port: {address} cannot be listened on"))
 }
 
-pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn hub(args: HubRoleArgs, shutdown: CancellationToken) -> Result<(), Failure> {
+    let mut config = ::hub::ServeConfig::default();
+    config.hub = config
+        .hub
+        .with_gates(&args.feature_gates)
+        .map_err(|error| Failure::usage(error.into()))?;
+    config.hub.reserved_namespace = args.reserved_namespace;
     let address = SocketAddr::from((args.bind_address, args.secure_port));
     let listener = listen(address).await?;
-    let mut config = ::hub::ServeConfig::default();
-    config.hub.reserved_namespace = args.reserved_namespace;
-    config.peers = args
-        .peers
-        .peer_advertise_address
-        .map(|advertise| ::hub::PeerConfig {
-            listen: SocketAddr::from((args.bind_address, args.peers.peer_port)),
-            advertise,
-        });
-    Ok(::hub::serve(
-        config,
-        client(&args.role.cluster).await?,
-        listener,
-        Env::system(),
-        shutdown,
-    )
-    .await?)
+    let client = client(&args.cluster).await?;
+    config.peers = match (args.peers.peer_advertise_address, args.peers.peer_port) {
+        (None, None) => None,
+        (advertise, port) => Some(::hub::PeerConfig {
+            listen: SocketAddr::from((args.bind_address, port.unwrap_or(PEER_PORT))),
+            advertise: match advertise {
+                Some(advertise) => advertise,
+                None => own_address(client.server())?,
+            },
+        }),
+    };
+    Ok(::hub::serve(config, client, listener, Env::system(), shutdown)
+        .await
+        .map_err(anyhow::Error::from)?)
+}
+
+/// The address from which this host reaches a server; nothing is sent to find it.
+fn own_address(server: &str) -> anyhow::Result<String> {
+    let find = || {
+        let authority = server
+            .parse::<http::Uri>()
+            .ok()
+            .and_then(|uri| uri.into_parts().authority);
+        let authority = authority.ok_or_else(|| std::io::Error::other("it names no host"))?;
+        let host = authority.host().trim_matches(['[', ']']);
+        let port = authority.port_u16().unwrap_or(443);
+        let targets = (host, port).to_socket_addrs()?;
+        let mut found = Err(std::io::Error::other("its name has no address"));
+        for target in targets {
+            let any: IpAddr = if target.is_ipv6() {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
+            let socket = UdpSocket::bind((any, 0))?;
+            found = socket.connect(target).and_then(|()| socket.local_addr());
+            if found.is_ok() {
+                break;
+            }
+        }
+        found
+    };
+    let address = find().with_context(|| {
+        format!("--peer-advertise-address: no address of this host leads to {server:?}; name one")
+    })?;
+    Ok(address.ip().to_string())
 }
 
 pub(crate) async fn scheduler(args: SchedulerArgs, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -146,8 +201,9 @@ pub(crate) fn placement_config(file: Option<&Path>) -> anyhow::Result<::schedule
 fn scheduler_config(args: &SchedulerArgs, env: &Env) -> anyhow::Result<::scheduler::Config> {
     Ok(::scheduler::Config {
         placement: placement_config(args.config.as_deref())?,
-        election: election(&args.role, names::SCHEDULER, env),
+        election: election(&args.role, names::SCHEDULER, env)?,
         settle: args.settle,
+        direct_access: ::scheduler::DirectAccess::within(args.predictor_direct_access_cidrs.clone()),
         ..::scheduler::Config::default().with_gates(&args.feature_gates)?
     })
 }
@@ -182,8 +238,9 @@ fn controllers_config(args: &ControllersArgs, env: &Env) -> anyhow::Result<::con
         .with_controllers(words)?
         .with_gates(&args.feature_gates)?;
     config.workers = usize::from(args.threadiness);
+    config.reserved_namespace.clone_from(&args.reserved_namespace);
     config.own_kinds = args.replica_path.iter().cloned().collect();
-    config.election = election(&args.role, names::CONTROLLERS, env);
+    config.election = election(&args.role, names::CONTROLLERS, env)?;
     config.settle = args.settle;
     Ok(config)
 }
@@ -225,6 +282,12 @@ fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> 
         args.cluster_reg_token.clone(),
         identity(env),
     );
+    let lease = lease(&args.lease, names::AGENT, config.identity.clone())?;
+    (config.namespace, config.lease_name) = (lease.namespace, lease.name);
+    config.lease_duration = lease.lease_duration;
+    config.renew_deadline = lease.renew_deadline;
+    config.retry_period = lease.retry_period;
+    (config.kube_qps, config.kube_burst) = (args.kube_api_qps, args.kube_api_burst);
     config.cluster_name.clone_from(&args.cluster_reg_name);
     config
         .cluster_name_prefix
@@ -234,6 +297,8 @@ fn agent_config(args: &AgentArgs, env: &Env) -> anyhow::Result<::agent::Config> 
     config.sync_mode = args.cluster_sync_mode.into();
     config.cluster_labels = labels(&args.cluster_labels)?;
     config.gates = ::agent::Gates::parse(&args.feature_gates)?;
+    let lifetime = duration("--cluster-token-lifetime", &args.cluster_token_lifetime)?;
+    config.token_lifetime = Some(lifetime).filter(|lifetime| !lifetime.is_zero());
     config.report_interval = duration(
         "--cluster-status-update-frequency",
         &args.cluster_status_update_frequency,
@@ -354,6 +419,89 @@ mod tests {
         ] {
             let problem = problem(lacking);
             assert!(problem.contains(flag), "{lacking}: {problem}");
+        }
+    }
+
+    #[test]
+    fn upstreams_flags_mean_the_same_here() {
+        let parse = |line: &str| {
+            let mut cli = Cli::parse_from(["tombolo"].into_iter().chain(line.split_whitespace()));
+            // Whatever the environment says.
+            cli.log = None;
+            cli
+        };
+        let timing = "--leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=8s \
+            --leader-elect-resource-name=other --leader-elect-resource-namespace=edge";
+        let expected = ("edge", "other", 60, 40, 8);
+
+        let line = format!("scheduler {timing} -v 4 --logging-format=json");
+        let cli = parse(&line);
+        assert_eq!(cli.logging(), ("debug", runtime::LogFormat::Json));
+        let Command::Role(RoleCommand::Scheduler(args)) = cli.command else {
+            panic!("a scheduler was asked for");
+        };
+        let lease = scheduler_config(&args, &Env::system()).unwrap().election.unwrap();
+        let seen = (
+            &*lease.namespace,
+            &*lease.name,
+            lease.lease_duration.as_secs(),
+            lease.renew_deadline.as_secs(),
+            lease.retry_period.as_secs(),
+        );
+        assert_eq!(seen, expected);
+
+        let line = format!(
+            "agent {timing} --cluster-reg-parent-url https://p --cluster-reg-token a.b.c --kube-api-qps=5 \
+             --kube-api-burst=7 --use-metrics-server=false --labels-aggregate-prefix=a/,b/"
+        );
+        let cli = parse(&line);
+        assert_eq!(cli.logging(), ("warn", runtime::LogFormat::Text));
+        let Command::Role(RoleCommand::Agent(args)) = cli.command else {
+            panic!("an agent was asked for");
+        };
+        let config = agent_config(&args, &Env::system()).unwrap();
+        let seen = (
+            &*config.namespace,
+            &*config.lease_name,
+            config.lease_duration.as_secs(),
+            config.renew_deadline.as_secs(),
+            config.retry_period.as_secs(),
+        );
+        assert_eq!(seen, expected);
+        assert_eq!((config.kube_qps, config.kube_burst), (5.0, 7));
+        assert!(!config.use_metrics_server);
+        assert_eq!(config.promotion.prefixes, ["a/", "b/"]);
+
+        let parse = |line: &str| {
+            let Command::Role(RoleCommand::Controllers(args)) = parse(line).command else {
+                panic!("controllers were asked for");
+            };
+            controllers_config(&args, &Env::system())
+        };
+        assert!(parse("controllers").unwrap().election.is_some());
+        assert!(
+            parse("controllers --leader-elect=false")
+                .unwrap()
+                .election
+                .is_none()
+        );
+        let error = parse("controllers --leader-elect-retry-period=20s").unwrap_err();
+        assert!(error.to_string().contains("--leader-elect"), "{error}");
+    }
+
+    #[test]
+    fn finds_the_address_that_leads_to_the_parent() {
+        for (server, expected) in [
+            ("https://127.0.0.1:6443", Some("127.0.0.1")),
+            ("https://127.0.0.1", Some("127.0.0.1")),
+            ("/no/host", None),
+            ("", None),
+        ] {
+            let found = own_address(server);
+            assert_eq!(found.as_deref().ok(), expected, "{server}");
+            if let Err(error) = found {
+                assert!(error.to_string().contains("--peer-advertise-address"), "{error}");
+            }
         }
     }
 

@@ -2,24 +2,25 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use api::install::{ChildOptions, Kinds};
 use assembly::UpConfig;
 use assembly::sim::{SimConfig, SimFailure};
 use clock::Env;
 use commands::{
-    Brought, Deletion, Existing, Hub, Intent, JoinOptions, KubectlWords, Listing, Namespaces, Place,
-    PlanOptions, Selection, Source, Target, Which, Words,
+    Brought, Deletion, Existing, Follow, Hub, Intent, JoinOptions, KubectlWords, Listing, Namespaces, Order,
+    Place, PlanOptions, Selection, Source, Target, Which, Words,
 };
 use jiff::SignedDuration;
 use runtime::CancellationToken;
 
 use crate::cli::{
-    Command, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand, PlanArgs, RoleCommand,
-    SimArgs, UpArgs, WordsArgs,
+    Command, DeleteArgs, ExplainArgs, FileArgs, HubArgs, JoinArgs, LeaveArgs, MemberArgs, PersonCommand,
+    PlanArgs, RoleCommand, RolloutAction, RolloutArgs, SimArgs, UpArgs, WordsArgs,
 };
 use crate::out::{OnLoss, Out};
-use crate::roles;
+use crate::{recovery, roles};
 
 /// What failed, and the exit code that says so.
 pub(crate) struct Failure {
@@ -132,7 +133,7 @@ async fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Role(command) => {
             let shutdown = on_signal()?;
             match command {
-                RoleCommand::Hub(args) => Ok(roles::hub(args, shutdown).await?),
+                RoleCommand::Hub(args) => roles::hub(args, shutdown).await,
                 RoleCommand::Scheduler(args) => roles::scheduler(args, shutdown).await,
                 RoleCommand::Controllers(args) => roles::controllers(args, shutdown).await,
                 RoleCommand::Agent(args) => roles::agent(*args, shutdown).await,
@@ -152,6 +153,7 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Kubeconfig(_)
         | PersonCommand::Install(_)
         | PersonCommand::Crds => OnLoss::Stop,
+        PersonCommand::Rollout(args) if args.action == RolloutAction::Status => OnLoss::Stop,
         PersonCommand::Join(args) if args.print_rights => OnLoss::Stop,
         PersonCommand::Join(_) => OnLoss::Fail,
         PersonCommand::Diff(_) | PersonCommand::Plan(_) => OnLoss::GoOnTelling,
@@ -165,12 +167,15 @@ fn on_loss(command: &PersonCommand) -> OnLoss {
         | PersonCommand::Exec(_)
         | PersonCommand::Logs(_)
         | PersonCommand::PortForward(_)
-        | PersonCommand::Leave(_) => OnLoss::GoOn,
+        | PersonCommand::Rollout(_)
+        | PersonCommand::Leave(_)
+        | PersonCommand::Backup(_)
+        | PersonCommand::Restore(_) => OnLoss::GoOn,
     }
 }
 
 /// A hub for a command that is not about namespaces.
-async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
+pub(crate) async fn hub(args: &HubArgs) -> Result<Hub, Failure> {
     hub_in(args, Namespaces::Usual).await
 }
 
@@ -214,20 +219,7 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             };
             commands::get(&hub, &targets, &listing, out).await?;
         }
-        PersonCommand::Delete(args) => {
-            let sources = sources(&args.filename);
-            let selection = if args.targets.is_empty() {
-                Selection::default()
-            } else {
-                Selection::parse(&args.targets, Which::from(&args.which), "delete")?
-            };
-            let hub = hub_in(&args.hub, &args.which.namespaces).await?;
-            let deletion = Deletion {
-                ignore_not_found: args.ignore_not_found,
-                trial: args.dry_run.into(),
-            };
-            commands::delete(&hub, &sources, &selection, deletion, out).await?;
-        }
+        PersonCommand::Delete(args) => delete(args, out).await?,
         PersonCommand::Scale(args) => {
             let selection = Selection::parse(&args.targets, Which::from(&args.which), "scale")?;
             let hub = hub_in(&args.hub, &args.which.namespaces).await?;
@@ -256,13 +248,9 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
             let hub = hub(&args.hub).await?;
             commands::clusters(&hub, &args.output.output, Env::system().now(), out).await?;
         }
-        PersonCommand::Explain(args) => {
-            let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
-            let hub = hub_in(&args.hub, &args.namespace).await?;
-            let now = Env::system().now();
-            commands::explain(&hub, &args.name, &config, now, &args.output.output, out).await?;
-        }
+        PersonCommand::Explain(args) => explain(args, out).await?,
         PersonCommand::Plan(args) => plan(args, out).await?,
+        PersonCommand::Rollout(args) => rollout(args, out).await?,
         PersonCommand::Kubeconfig(args) => {
             commands::kubeconfig(&hub(&args.hub).await?, &args.cluster, out).await?;
         }
@@ -274,10 +262,49 @@ async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<
         }
         PersonCommand::Join(args) => join(args, out).await?,
         PersonCommand::Leave(args) => leave(args, out).await?,
+        PersonCommand::Backup(args) => recovery::backup(args, out).await?,
+        PersonCommand::Restore(args) => recovery::restore(args, out).await?,
         PersonCommand::Install(args) => commands::install(&args.into(), out)?,
         PersonCommand::Crds => commands::crds(out)?,
     }
     Ok(())
+}
+
+async fn delete(args: DeleteArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let sources = sources(&args.filename);
+    let selection = if args.targets.is_empty() {
+        Selection::default()
+    } else {
+        Selection::parse(&args.targets, Which::from(&args.which), "delete")?
+    };
+    let hub = hub_in(&args.hub, &args.which.namespaces).await?;
+    let deletion = Deletion {
+        ignore_not_found: args.ignore_not_found,
+        trial: args.dry_run.into(),
+    };
+    Ok(commands::delete(&hub, &sources, &selection, deletion, out).await?)
+}
+
+async fn explain(args: ExplainArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let config = roles::placement_config(args.scheduler_config.as_deref()).map_err(Failure::usage)?;
+    let hub = hub_in(&args.hub, &args.namespace).await?;
+    let now = Env::system().now();
+    Ok(commands::explain(&hub, &args.name, &config, now, &args.output.output, out).await?)
+}
+
+async fn rollout(args: RolloutArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    let hub = hub_in(&args.hub, &args.namespace).await?;
+    let order = match args.action {
+        RolloutAction::Status => {
+            let follow = if args.watch { Follow::ToTheEnd } else { Follow::Now };
+            return Ok(commands::rollout_status(&hub, &args.name, follow, &args.output.output, out).await?);
+        }
+        RolloutAction::Pause => Order::Pause,
+        RolloutAction::Resume => Order::Resume,
+        RolloutAction::Undo => Order::Undo,
+        RolloutAction::Retry => Order::Retry,
+    };
+    Ok(commands::rollout_order(&hub, &args.name, order, out).await?)
 }
 
 async fn leave(args: LeaveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
@@ -345,17 +372,42 @@ fn sim(args: &SimArgs) -> Result<(), Failure> {
     out.end(outcome)
 }
 
+/// The most clusters of a simulation.
+const MOST_SIMULATED: usize = 5_000;
+/// Up to so many a run is over before anybody wonders.
+const SMALL_FLEET: usize = 30;
+
 fn simulate(args: &SimArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |failure: Box<SimFailure>| Failure {
         error: Some(failure.into()),
         code: 1,
     };
+    if args.clusters == 0 || args.clusters > MOST_SIMULATED {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--clusters {}: give a number from 1 to {MOST_SIMULATED}",
+            args.clusters
+        )));
+    }
+    let large = args.clusters > SMALL_FLEET;
     let config = |seed| SimConfig {
+        faults: args
+            .faults
+            .unwrap_or_else(|| SimConfig::faults_among(args.clusters)),
+        clusters: args.clusters,
+        lasts: args
+            .lasts
+            .map(|lasts| Duration::try_from(lasts).unwrap_or_default()),
         seed,
-        faults: args.faults,
     };
     let Some(span) = args.fresh_seeds_for else {
-        let outcome = assembly::sim::run(&config(args.seed.unwrap_or(1)));
+        let config = config(args.seed.unwrap_or(1));
+        let outcome = if large || args.lasts.is_some() {
+            // Nobody minds if these are not read.
+            let tell = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
+            assembly::sim::run_told(&config, tell)
+        } else {
+            assembly::sim::run(&config)
+        };
         if args.trace {
             let trace = outcome
                 .as_ref()
@@ -383,6 +435,8 @@ fn up_config(args: UpArgs) -> UpConfig {
         members: args.members.unwrap_or(if args.demo { 3 } else { 0 }),
         demo: args.demo,
         exit_when_ready: args.exit_when_ready,
+        replace_authority: args.rotate_ca,
+        without: args.without.into_iter().map(Into::into).collect(),
     }
 }
 

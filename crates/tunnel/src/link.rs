@@ -132,7 +132,8 @@ impl State {
 /// How a tunnel's WebSocket is set up: a frame over the limit is refused from its header, before memory is taken.
 pub(crate) fn web_socket_config(limits: &Limits) -> WebSocketConfig {
     WebSocketConfig::default()
-        .read_buffer_size(64 << 10)
+        // What one TLS record carries; a hub holds one for each cluster.
+        .read_buffer_size(16 << 10)
         .write_buffer_size(128 << 10)
         .max_write_buffer_size(1 << 20)
         .max_message_size(Some(limits.max_message))

@@ -14,7 +14,8 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    pub(crate) fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
+    /// Some kubectl, with a kubeconfig.
+    pub fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
         Self { program, kubeconfig }
     }
 

@@ -4,18 +4,25 @@
 //! whose `bin/` holds the Kubernetes binaries, see `tests/realkube`). Without them the tests say loudly that they
 //! are skipped, and fail instead when `CI` is set. `cargo xtask test` sets both.
 
+mod fleet;
+mod joined;
 mod kubectl;
 mod process;
 mod realkube;
+mod suite;
 mod templates;
 mod up;
+pub mod vault;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use fleet::{Fleet, Make, Part, Settings};
+pub use joined::joined_agent;
 pub use kubectl::{Kubectl, Running};
 pub use process::{Process, tombolo};
 pub use realkube::ControlPlane;
+pub use suite::{Ours, Suite, deployment};
 pub use templates::{Templates, plain_http};
 pub use up::Up;
 

@@ -72,6 +72,12 @@ impl Process {
             self.name
         )))
     }
+
+    /// Ends it at once (SIGKILL).
+    pub fn kill(&mut self) {
+        let _gone_already = self.child.kill();
+        let _reaped = self.child.wait();
+    }
 }
 
 impl Drop for Process {
@@ -88,8 +94,7 @@ impl Drop for Process {
                 eprintln!("{line}");
             }
         }
-        let _gone_already = self.child.kill();
-        let _reaped = self.child.wait();
+        self.kill();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Bench, Kubectl, Process, tombolo, wait_for};
+use crate::{Bench, Kubectl, Process, Suite, tombolo, wait_for};
 
 /// The embedded control plane with its members, in a folder of its own.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub struct Up {
     /// The process.
     pub process: Process,
     flags: Vec<String>,
+    listen: String,
 }
 
 impl Up {
@@ -26,19 +27,21 @@ impl Up {
     pub fn start(bench: &Bench, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let process = Self::launch(bench, folder.path(), &flags);
+        let listen = "127.0.0.1:0".to_owned();
+        let process = Self::launch(bench, folder.path(), &listen, &flags);
         let up = Self {
             bench: bench.clone(),
             folder,
             process,
             flags,
+            listen,
         };
         up.wait_until_it_runs();
         up
     }
 
-    fn launch(bench: &Bench, folder: &Path, flags: &[String]) -> Process {
-        let mut command = tombolo(bench, &["up", "--listen", "127.0.0.1:0", "--data-dir"]);
+    fn launch(bench: &Bench, folder: &Path, listen: &str, flags: &[String]) -> Process {
+        let mut command = tombolo(bench, &["up", "--listen", listen, "--data-dir"]);
         command.arg(folder.join("data")).args(flags);
         Process::start("up", &mut command, folder)
     }
@@ -61,11 +64,35 @@ impl Up {
         self.wait_until_it_says(text);
     }
 
+    /// From now on it starts at the address that it has now, and with other flags.
+    ///
+    /// # Panics
+    /// When its kubeconfig does not say where it is.
+    pub fn stay_here(&mut self, flags: &[&str]) {
+        let server = self
+            .kubectl()
+            .run("config view -o jsonpath={.clusters[0].cluster.server}");
+        let address = server.trim().strip_prefix("https://");
+        address.expect("an address").clone_into(&mut self.listen);
+        self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    }
+
+    /// Kills it, lets something happen to its folders meanwhile, and starts it again.
+    ///
+    /// # Panics
+    /// When it does not become ready again.
+    pub fn kill_and(&mut self, meanwhile: impl FnOnce(&Self)) {
+        self.process.kill();
+        meanwhile(self);
+        self.process = Self::launch(&self.bench, self.folder.path(), &self.listen, &self.flags);
+        self.wait_until_it_runs();
+    }
+
     fn launch_again(&mut self) {
         self.process
             .stop(Duration::from_secs(10))
             .expect("it ends within ten seconds");
-        self.process = Self::launch(&self.bench, self.folder.path(), &self.flags);
+        self.process = Self::launch(&self.bench, self.folder.path(), &self.listen, &self.flags);
     }
 
     fn wait_until_it_runs(&self) {
@@ -129,6 +156,19 @@ impl Up {
     pub fn ours(&self, line: &[&str]) -> String {
         self.try_ours(line)
             .unwrap_or_else(|complaint| panic!("{complaint}"))
+    }
+
+    /// What an application has to find here, in two members.
+    ///
+    /// # Panics
+    /// When there is no way to them.
+    pub fn suite(&self) -> Suite<'_> {
+        Suite {
+            admin: self.kubectl(),
+            ours: Box::new(|line| self.try_ours(line)),
+            clusters: ["member-1", "member-2"].map(|name| (name.to_owned(), self.member(name))),
+            folder: self.folder.path().to_owned(),
+        }
     }
 
     /// A kubectl that reaches a member through the hub.

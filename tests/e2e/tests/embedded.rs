@@ -20,6 +20,15 @@ fn kubectl_works_on_the_embedded_control_plane() {
     oddities(&kubectl);
 }
 
+/// The same as on a real parent.
+#[test]
+fn an_application_lives_and_ends_on_the_embedded_control_plane() {
+    let Some(bench) = Bench::find("an_application_lives_and_ends_on_the_embedded_control_plane") else {
+        return;
+    };
+    Up::start(&bench, &["--members", "2"]).suite().run();
+}
+
 fn reads(kubectl: &Kubectl) {
     contains(
         &kubectl.run("get mcls -A"),

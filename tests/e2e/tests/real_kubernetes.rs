@@ -5,15 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::{Bench, ControlPlane, Kubectl, Process, contains, plain_http, tombolo, wait_for};
+use e2e::{
+    Bench, ControlPlane, Fleet, Kubectl, Make, Part, Process, Settings, contains, plain_http, tombolo, vault,
+    wait_for,
+};
 
-const HUB_PORT: u16 = 17_160;
 /// Of a second hub, to which no agent connects.
-const OTHER_HUB_PORT: u16 = 17_162;
-/// Where the scheduler serves its status, and after it the controllers.
-const SCHEDULER_PORT: u16 = 17_164;
-/// Opens the gate of services across clusters.
-const SERVICES: &str = "MultiClusterService=true";
+const OTHER_HUB_PORT: u16 = 17_170;
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -28,138 +26,101 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     let Some(bench) = Bench::find("one_subscription_reaches_two_real_clusters_and_comes_back") else {
         return;
     };
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let parent = ControlPlane::start(&bench, "parent", 17_100, "api kcm");
-    let children = [
-        ControlPlane::start(&bench, "child-1", 17_120, "api kcm scheduler kwok"),
-        ControlPlane::start(&bench, "child-2", 17_140, "api kcm scheduler kwok"),
-    ];
-    let admin = parent.kubectl();
-
-    prepare_parent(&bench, &admin);
-    let roles = start_roles(&bench, &parent, folder.path());
-    for name in ["v1alpha1.proxies.clusternet.io", "v1alpha1.shadow"] {
-        admin.run(&format!(
-            "wait --for=condition=Available apiservice/{name} --timeout=60s"
-        ));
+    let mut fleet = Fleet::start(
+        &bench,
+        Settings {
+            prefix: "",
+            port: 17_100,
+            // Services across clusters.
+            gates: "MultiClusterService=true",
+            mode: "Pull",
+            install: &[],
+        },
+    );
+    for part in [Part::Hub, Part::Scheduler, Part::Controllers] {
+        fleet.run(part, &Make::Ours);
     }
-    let token = bootstrap_token(&admin);
-    let agents: Vec<Process> = children
-        .iter()
-        .zip(["child-1", "child-2"])
-        .map(|(child, name)| join(&bench, &parent, child, name, &token, folder.path()))
-        .collect();
-
-    wait_for("both clusters are ready", Duration::from_secs(90), || {
-        let list = admin.json("managedclusters -A")?;
-        let ready = list["items"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|cluster| is_true(cluster, "Ready"))
-            .count();
-        if ready == 2 {
-            Ok(())
-        } else {
-            Err(format!("{ready} of 2 are ready"))
-        }
-    });
+    fleet.wait_for_the_hub();
+    for child in 0..2 {
+        fleet.run(Part::Agent(child), &Make::Ours);
+    }
+    fleet.wait_for_the_clusters();
+    let admin = fleet.admin();
     let table = admin.run("get mcls -A");
     assert!(
         table.contains("CLUSTER ID") && table.contains("child-1"),
         "{table}"
     );
 
-    distribute(&bench, &parent, &admin, &children);
-    read_metrics(&bench, &admin, folder.path());
-    reach_through_the_hub(&bench, &parent, folder.path());
-    reach_through_another_hub(&bench, &parent, folder.path());
-    share_a_service(&admin, &children);
-    withdraw(&admin, &children);
-    drop(agents);
-    leave(&bench, &parent, &children[0]);
-    drop(roles);
+    hold_a_child(&fleet, &admin);
+    // The same as on the embedded one.
+    fleet.suite().run();
+    distribute(&fleet, &admin);
+    distribute_what_is_large_and_secret(&fleet, &admin);
+    read_metrics(&fleet, &admin);
+    reach_through_the_hub(&fleet);
+    reach_through_another_hub(&fleet);
+    share_a_service(&admin, &fleet.children);
+    withdraw(&admin, &fleet.children);
+    for child in 0..2 {
+        fleet.stop(Part::Agent(child));
+    }
+    leave(&fleet, &fleet.children[0]);
 }
 
-fn is_true(object: &serde_json::Value, kind: &str) -> bool {
-    object["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == kind && condition["status"] == "True")
-}
-
-fn prepare_parent(bench: &Bench, admin: &Kubectl) {
-    let port = HUB_PORT.to_string();
-    let output = tombolo(
-        bench,
-        &["install", "--hub-external-name", "localhost", "--hub-port", &port],
-    )
-    .output()
-    .expect("the program starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    admin.with_input(
-        "apply --server-side -f -",
-        &String::from_utf8_lossy(&output.stdout),
-    );
-}
-
-fn start_roles(bench: &Bench, parent: &ControlPlane, folder: &Path) -> Vec<Process> {
-    let (port, peer_port) = (HUB_PORT.to_string(), (HUB_PORT + 1).to_string());
-    let [scheduler, controllers] = [SCHEDULER_PORT, SCHEDULER_PORT + 1].map(|port| port.to_string());
-    [
-        (
-            "hub",
-            "clusternet-hub",
-            vec![
-                "--secure-port",
-                port.as_str(),
-                "--bind-address",
-                "127.0.0.1",
-                "--peer-advertise-address",
-                "127.0.0.1",
-                "--peer-port",
-                peer_port.as_str(),
-            ],
-        ),
-        (
-            "scheduler",
-            "clusternet-scheduler",
-            vec!["--leader-elect=true", "--secure-port", &scheduler],
-        ),
-        (
-            "controllers",
-            "clusternet-controller-manager",
-            vec![
-                "--controllers=*",
-                "--secure-port",
-                &controllers,
-                "--feature-gates",
-                SERVICES,
-            ],
-        ),
-    ]
-    .into_iter()
-    .map(|(role, account, flags)| {
-        let kubeconfig = parent.service_account_kubeconfig("clusternet-system", account, folder);
-        let mut command = tombolo(bench, &[role, "--kubeconfig"]);
-        command.arg(kubeconfig).args(flags);
-        Process::start(role, &mut command, folder)
-    })
-    .collect()
+/// Agents have credentials that end, and none that does not; of its own ManagedCluster a child changes nothing that it is
+/// selected by.
+fn hold_a_child(fleet: &Fleet, admin: &Kubectl) {
+    let requests = wait_for("no lasting credential is left", Duration::from_secs(60), || {
+        let requests = admin.json("clsrr")?;
+        let all = requests["items"].as_array().cloned().unwrap_or_default();
+        let lasting = "get secrets -A --field-selector type=kubernetes.io/service-account-token -o name";
+        let lasting = admin.run(lasting);
+        let is_gone = lasting.is_empty() && all.iter().all(|it| it["status"]["token"].is_null());
+        is_gone.then_some(all).ok_or(lasting)
+    });
+    let of_the_first = |it: &&serde_json::Value| it["spec"]["clusterName"] == "child-1";
+    let request = requests.iter().find(of_the_first).expect("its request");
+    let home = request["status"]["dedicatedNamespace"]
+        .as_str()
+        .expect("a namespace");
+    let role = "rolebinding clusternet-managedcluster-role";
+    let account = admin.run(&format!("get {role} -n {home} -o jsonpath={{.subjects[0].name}}"));
+    let kubeconfig = fleet
+        .parent
+        .service_account_kubeconfig(home, &account, fleet.folder.path());
+    let child = fleet.bench.kubectl(kubeconfig);
+    let patch =
+        |patch: &str| child.try_run(&format!("patch mcls child-1 -n {home} --type merge -p '{patch}'"));
+    for change in [
+        r#"{"metadata":{"labels":{"node.clusternet.io/zone":"a"}}}"#,
+        r#"{"metadata":{"labels":{"node.clusternet.io/zone":null},"annotations":{"a":"b"}}}"#,
+    ] {
+        patch(change).expect("what agents do");
+    }
+    for change in [
+        r#"{"metadata":{"labels":{"env":"prod"}}}"#,
+        r#"{"metadata":{"labels":{"demo":null}}}"#,
+        r#"{"metadata":{"labels":null}}"#,
+        r#"{"metadata":{"finalizers":[]}}"#,
+        r#"{"spec":{"syncMode":"Push"}}"#,
+        r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}"#,
+    ] {
+        contains(
+            &patch(change).expect_err(change),
+            &["orbidden", "tombolo-children"],
+        );
+    }
 }
 
 /// What the scheduler serves about itself: health for everybody, metrics for whoever the parent lets read them.
-fn read_metrics(bench: &Bench, admin: &Kubectl, folder: &Path) {
-    let path = folder.join("empty.kubeconfig");
+fn read_metrics(fleet: &Fleet, admin: &Kubectl) {
+    let path = fleet.folder.path().join("empty.kubeconfig");
     std::fs::write(&path, "apiVersion: v1\nkind: Config\n").expect("a kubeconfig can be written");
-    let kubectl = bench.kubectl(&path);
+    let kubectl = fleet.bench.kubectl(&path);
+    let port = fleet.port_of(Part::Scheduler);
     let get = |token: &str, path: &str| {
-        let server = format!("--server=https://127.0.0.1:{SCHEDULER_PORT} --insecure-skip-tls-verify");
+        let server = format!("--server=https://127.0.0.1:{port} --insecure-skip-tls-verify");
         kubectl.try_run(&format!("{server} --token={token} get --raw {path}"))
     };
     admin.run("create serviceaccount scraper -n default");
@@ -185,79 +146,13 @@ fn read_metrics(bench: &Bench, admin: &Kubectl, folder: &Path) {
     admin.run("delete clusterrolebinding/scraper clusterrole/scraper");
 }
 
-fn bootstrap_token(admin: &Kubectl) -> String {
-    let (id, secret) = ("e2etok", "0123456789abcdef");
-    admin.with_input(
-        "apply -f -",
-        &format!(
-            "apiVersion: v1\nkind: Secret\nmetadata: {{name: bootstrap-token-{id}, namespace: kube-system}}\n\
-             type: bootstrap.kubernetes.io/token\nstringData:\n  token-id: {id}\n  token-secret: {secret}\n  \
-             usage-bootstrap-authentication: \"true\"\n  auth-extra-groups: \
-             system:bootstrappers:clusternet:register-cluster-token\n"
-        ),
-    );
-    format!("{id}.{secret}")
-}
-
-fn join(
-    bench: &Bench,
-    parent: &ControlPlane,
-    child: &ControlPlane,
-    name: &str,
-    token: &str,
-    folder: &Path,
-) -> Process {
-    child.add_nodes(3);
-    let output = tombolo(bench, &["join", "--print-rights"])
-        .output()
-        .expect("the program starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    child.kubectl().with_input(
-        "apply --server-side -f -",
-        &String::from_utf8_lossy(&output.stdout),
-    );
-    let kubeconfig = child.service_account_kubeconfig("clusternet-system", "clusternet-agent", folder);
-    let mut command = tombolo(bench, &["agent", "--kubeconfig"]);
-    command
-        .arg(kubeconfig)
-        .args([
-            "--cluster-reg-parent-url",
-            &parent.url(),
-            "--cluster-reg-token",
-            token,
-        ])
-        .args(["--cluster-reg-name", name, "--cluster-labels", "demo=nginx"])
-        // Several on one machine.
-        .args(["--secure-port", "0"])
-        .args([
-            "--cluster-status-update-frequency",
-            "5s",
-            "--cluster-reg-parent-ca",
-        ])
-        .arg(parent.ca())
-        .args(["--feature-gates", SERVICES]);
-    Process::start(&format!("agent-{name}"), &mut command, folder)
-}
-
-fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &[ControlPlane]) {
+fn distribute(fleet: &Fleet, admin: &Kubectl) {
     // The parent's own discovery learns of the hub's groups a moment after they are available.
     wait_for("the templates are stored", Duration::from_secs(30), || {
-        let output = tombolo(bench, &["apply", "-f", &example("nginx.yaml"), "--kubeconfig"])
-            .arg(parent.kubeconfig())
-            .output()
-            .expect("the program starts");
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr).into_owned())
-        }
+        fleet.try_ours(&["apply", "-f", &example("nginx.yaml")])
     });
     admin.run(&format!("apply -f {}", example("subscription.yaml")));
-    for child in children {
+    for child in &fleet.children {
         let kubectl = child.kubectl();
         wait_for("nginx runs in the child", Duration::from_secs(90), || {
             let deployment = kubectl.json("-n web deployment nginx")?;
@@ -284,23 +179,26 @@ fn distribute(bench: &Bench, parent: &ControlPlane, admin: &Kubectl, children: &
     });
 }
 
-fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
-    for name in ["child-1", "child-2"] {
-        // The agent publishes its credential beside everything else that it does.
-        let kubeconfig = wait_for("a kubeconfig through the hub", Duration::from_secs(30), || {
-            let output = tombolo(bench, &["kubeconfig", name, "--kubeconfig"])
-                .arg(parent.kubeconfig())
-                .output()
-                .expect("the program starts");
-            if output.status.success() {
-                Ok(output.stdout)
-            } else {
-                Err(String::from_utf8_lossy(&output.stderr).into_owned())
-            }
+fn distribute_what_is_large_and_secret(fleet: &Fleet, admin: &Kubectl) {
+    let file = fleet.folder.path().join("vault.yaml");
+    std::fs::write(&file, vault::templates()).expect("a file can be written");
+    fleet
+        .try_ours(&["create", "-f", &file.display().to_string()])
+        .expect("templates are created");
+    admin.with_input("apply -f -", &vault::subscription());
+    for child in &fleet.children {
+        let kubectl = child.kubectl();
+        wait_for("everything arrives", Duration::from_secs(90), || {
+            vault::arrived(&kubectl)
         });
-        let path = folder.join(format!("{name}-through-hub.kubeconfig"));
-        std::fs::write(&path, kubeconfig).expect("a kubeconfig can be written");
-        let kubectl = bench.kubectl(&path);
+    }
+    vault::check_hidden(admin);
+    admin.run("delete subscription vault --timeout=60s");
+}
+
+fn reach_through_the_hub(fleet: &Fleet) {
+    for child in 0..2 {
+        let (kubectl, path) = fleet.through_the_hub(child);
         let listing = kubectl.run("get deployments -A");
         assert!(listing.contains("nginx"), "{listing}");
         // Nothing runs behind the pods: the child's own words arrive, also in answer to an upgrade.
@@ -314,15 +212,18 @@ fn reach_through_the_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
                 "not the hub's words: {complaint}"
             );
         }
-        let (_proxy, address) = plain_http(bench, &path, folder);
+        let (_proxy, address) = plain_http(&fleet.bench, &path, fleet.folder.path());
         watch_on_a_web_socket(address);
     }
 }
 
 /// A hub without tunnels asks the one that has them.
-fn reach_through_another_hub(bench: &Bench, parent: &ControlPlane, folder: &Path) {
-    let admin = parent.kubectl();
-    let kubeconfig = parent.service_account_kubeconfig("clusternet-system", "clusternet-hub", folder);
+fn reach_through_another_hub(fleet: &Fleet) {
+    let (bench, folder) = (&fleet.bench, fleet.folder.path());
+    let admin = fleet.admin();
+    let kubeconfig = fleet
+        .parent
+        .service_account_kubeconfig("clusternet-system", "clusternet-hub", folder);
     let (port, peer_port) = (OTHER_HUB_PORT.to_string(), (OTHER_HUB_PORT + 1).to_string());
     let mut command = tombolo(
         bench,
@@ -488,22 +389,15 @@ fn withdraw(admin: &Kubectl, children: &[ControlPlane]) {
 }
 
 /// A cluster that leaves leaves nothing behind, on neither side.
-fn leave(bench: &Bench, parent: &ControlPlane, child: &ControlPlane) {
-    let admin = parent.kubectl();
+fn leave(fleet: &Fleet, child: &ControlPlane) {
+    let admin = fleet.admin();
     let id = admin.run(
         "get mcls -A -l clusters.clusternet.io/cluster-name=child-1 -o jsonpath={.items[0].spec.clusterId}",
     );
-    let output = tombolo(bench, &["leave", "--kubeconfig"])
-        .arg(parent.kubeconfig())
-        .arg("--child-kubeconfig")
-        .arg(child.kubeconfig())
-        .output()
-        .expect("the program starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let child_kubeconfig = child.kubeconfig().display().to_string();
+    fleet
+        .try_ours(&["leave", "--child-kubeconfig", &child_kubeconfig])
+        .expect("it leaves");
     let selector = format!("-l clusters.clusternet.io/cluster-id={id}");
     for kind in [
         "ns",

@@ -1,9 +1,8 @@
 //! D1: a hub that is a child of its own fleet.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use e2e::{Bench, Process, Up, contains, tombolo, wait_for};
+use e2e::{Bench, Up, contains, joined_agent, wait_for};
 
 const APP: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: demo}\n---\n\
     apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: demo}\ndata: {a: b}\n---\n\
@@ -30,49 +29,6 @@ fn tokens(up: &Up) -> Vec<String> {
     up.kubectl().run(all).lines().map(str::to_owned).collect()
 }
 
-/// The agent of the Deployment that `join` prints, as a process: its arguments, its token, its files, its account.
-fn agent(bench: &Bench, up: &Up) -> Process {
-    let (kubectl, folder) = (up.kubectl(), up.folder.path());
-    let get = |what: &str| {
-        let object = kubectl.json(&format!("{what} -n clusternet-system"));
-        object.unwrap_or_else(|complaint| panic!("{complaint}"))
-    };
-    let deployment = get("deployment clusternet-agent");
-    let bootstrap = get("secret clusternet-agent-bootstrap");
-    let text = |key: &str| api::secret::text(&bootstrap, key).expect("it is there");
-    std::fs::write(folder.join("ca.crt"), text("ca.crt")).expect("a file can be written");
-    let words = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-        .as_array()
-        .expect("arguments");
-    let words: Vec<String> = words
-        .iter()
-        .map(|word| {
-            let word = word.as_str().expect("a text");
-            word.replace("/var/run/tombolo", &folder.display().to_string())
-        })
-        .collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut command = tombolo(bench, &words);
-    command
-        .arg("--kubeconfig")
-        .arg(account(bench, up))
-        .env("TOMBOLO_CLUSTER_REG_TOKEN", text("token"));
-    Process::start("agent", &mut command, folder)
-}
-
-/// A kubeconfig of the account that the agent's pod has.
-fn account(bench: &Bench, up: &Up) -> PathBuf {
-    let path = up.folder.path().join("account.kubeconfig");
-    std::fs::copy(up.data().join("kubeconfig"), &path).expect("a file can be copied");
-    let token = up
-        .kubectl()
-        .run("create token clusternet-agent -n clusternet-system");
-    let account = bench.kubectl(&path);
-    account.run(&format!("config set-credentials agent --token={}", token.trim()));
-    account.run("config set-context --current --user=agent");
-    path
-}
-
 #[test]
 fn d1_a_hub_that_is_its_own_child_keeps_its_templates() {
     let Some(bench) = Bench::find("d1_a_hub_that_is_its_own_child_keeps_its_templates") else {
@@ -89,7 +45,7 @@ fn d1_a_hub_that_is_its_own_child_keeps_its_templates() {
     let token = tokens(&up);
     join(&up);
     assert_eq!((tokens(&up), token.len()), (token, 1), "`join` is idempotent");
-    let mut running = agent(&bench, &up);
+    let mut running = joined_agent(&up);
     kubectl.with_input("apply -f -", SUBSCRIPTION);
     let file = up.folder.path().join("app.yaml");
     std::fs::write(&file, APP).expect("a file can be written");

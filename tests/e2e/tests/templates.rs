@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Bench, Kubectl, Process, Templates, Up, contains, wait_for};
+use e2e::{Bench, Kubectl, Process, Templates, Up, contains, vault, wait_for};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -324,4 +324,44 @@ fn follows(up: &Up, bench: &Bench, pod: &str) {
             Err(output)
         }
     });
+}
+
+/// Three ConfigMaps that do not fit into one object together, and a Secret that nobody on the parent is to read in what
+/// is made of it.
+#[test]
+fn large_objects_and_secrets_arrive_and_secrets_are_sealed_on_their_way() {
+    let Some(bench) = Bench::find("large_objects_and_secrets_arrive_and_secrets_are_sealed_on_their_way")
+    else {
+        return;
+    };
+    let up = Up::start(&bench, &["--members", "2"]);
+    let kubectl = up.kubectl();
+    let file = up.folder.path().join("vault.yaml");
+    std::fs::write(&file, vault::templates()).expect("a file can be written");
+    contains(
+        &up.ours(&["create", "-f", &file.display().to_string()]),
+        &["created"],
+    );
+    kubectl.with_input("apply -f -", &vault::subscription());
+    for name in ["member-1", "member-2"] {
+        let member = up.member(name);
+        wait_for("everything arrives", Duration::from_secs(60), || {
+            vault::arrived(&member)
+        });
+    }
+    vault::check_hidden(&kubectl);
+    wait_for("the Subscription says so", Duration::from_secs(30), || {
+        let subscription = kubectl.json("subscription vault")?;
+        let conditions = subscription["status"]["conditions"].to_string();
+        if conditions.contains("2 of 2 cluster(s) have everything available") {
+            Ok(())
+        } else {
+            Err(conditions)
+        }
+    });
+    kubectl.run("delete subscription vault --timeout=30s");
+    for name in ["member-1", "member-2"] {
+        let gone = up.member(name).try_run("-n vault get configmap a");
+        contains(&gone.expect_err("it is gone"), &["not found"]);
+    }
 }

@@ -45,6 +45,10 @@ pub struct Snapshot<'a> {
     pub cidrs: &'a Cidrs,
     /// Pods and what they use.
     pub usage: &'a Usage,
+    /// What this agent understands beyond the common.
+    pub features: &'a [&'a str],
+    /// The key that Secrets are encrypted to.
+    pub encryption_key: Option<String>,
     /// The conditions that the ManagedCluster has now.
     pub conditions: &'a [Value],
 }
@@ -58,6 +62,8 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         health,
         cidrs,
         usage,
+        features,
+        encryption_key,
         conditions: old_conditions,
     } = snapshot;
     let Health {
@@ -84,6 +90,8 @@ pub fn status(config: &Config, snapshot: &Snapshot<'_>) -> Value {
         "heartbeatFrequencySeconds": config.report_interval.as_secs(),
         "predictorEnabled": config.gates.predictor,
         "predictorAddress": config.predictor_address(),
+        "features": features,
+        "encryptionKey": encryption_key,
         "predictorDirectAccess": config.predictor.direct_access && config.built_in_predictor().is_none(),
         "conditions": conditions::merge(old_conditions, ready::ready(*health, *now)),
     });
@@ -146,6 +154,8 @@ mod tests {
             },
             cidrs: &cidrs,
             usage: &usage,
+            features: &["payload-references"],
+            encryption_key: Some("key".to_owned()),
             conditions: &[],
         };
         let status = status(&config, &snapshot);
@@ -174,6 +184,8 @@ mod tests {
             "predictorEnabled",
             "predictorAddress",
             "predictorDirectAccess",
+            "features",
+            "encryptionKey",
         ] {
             assert!(
                 status.get(field).is_some_and(|value| !value.is_null()),

@@ -1,5 +1,6 @@
 //! Objects come, stay, change and go as Descriptions say.
 
+use api::entry::{Digest, Entry, Reference};
 use api::{annotations, apps, clusters, finalizers, kubernetes, labels};
 use kubeio::{ListOptions, Patch};
 use machinery::{ApiResource, meta};
@@ -398,7 +399,7 @@ async fn a_chart_is_declined_and_its_release_let_go() {
     let description = json!({
         "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
         "metadata": {"name": "app-helm", "namespace": NAMESPACE, "finalizers": [finalizers::APP]},
-        "spec": {"deployer": "Helm", "charts": [{"namespace": "foo", "name": "sql"}], "raw": [""], "chartRaw": [""]},
+        "spec": {"deployer": "Helm", "charts": [{"namespace": "foo", "name": "sql"}], "raw": ["IA=="], "chartRaw": ["e30="]},
     });
     let description = world
         .parent
@@ -487,5 +488,166 @@ async fn d12_rapid_edits_leave_nothing_behind() {
         .unwrap();
     let names: Vec<&str> = maps.items.iter().map(meta::name).collect();
     assert_eq!(names, ["b"]);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_description_refers_to_is_got_from_the_hub() {
+    let (world, agent) = World::joined().await;
+    world
+        .wait(
+            &world.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+            |it| it["status"]["features"] == json!(["payload-references"]),
+        )
+        .await;
+    let reference = |object: &Value| {
+        let text = object.to_string();
+        let digest = Digest::of(text.as_bytes());
+        let raw = Entry::Reference(Reference {
+            digest: digest.clone(),
+            size: text.len() as u64,
+            object: api::feed::Feed::of_object(object),
+        })
+        .to_raw();
+        (digest.to_string(), text.into_bytes(), raw)
+    };
+    let shop = Entry::Object(namespace("shop")).to_raw();
+    let (old, new) = (config_map("c", "1"), config_map("c", &"2".repeat(1_000_000)));
+    let (digest, bytes, raw) = reference(&old);
+    world.payloads.lock().unwrap().insert(digest, bytes);
+    world.describe_raw("app", vec![shop.clone(), raw]).await;
+    world.phase("app", "Success").await;
+    let maps = &kubernetes::CONFIG_MAPS;
+    let applied = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    assert_eq!(applied["data"]["key"], "1");
+
+    // What cannot be got, or is not what it should be, leaves the object as it is.
+    let (digest, bytes, raw) = reference(&new);
+    world.describe_raw("app", vec![shop, raw]).await;
+    let description = world.phase("app", "Failure").await;
+    assert_eq!(
+        description["status"]["reason"],
+        "ConfigMap shop/c: its content cannot be got: the hub answers 404: there is no such payload"
+    );
+    world
+        .payloads
+        .lock()
+        .unwrap()
+        .insert(digest.clone(), old.to_string().into_bytes());
+    let description = world
+        .wait(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app", |it| {
+            it["status"]["conditions"][0]["reason"] == "PayloadWrong"
+        })
+        .await;
+    assert!(
+        description["status"]["manifestStatuses"][1]["observedStatus"].is_object(),
+        "it is still there"
+    );
+    let applied = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    assert_eq!(applied["data"]["key"], "1");
+    world.payloads.lock().unwrap().insert(digest, bytes);
+    world.phase("app", "Success").await;
+    let applied = world.child.get(maps, Some("shop"), "c").await.unwrap();
+    assert_eq!(applied["data"], new["data"]);
+
+    // Nothing has to be got to take it away again.
+    agent.stop().await;
+    world.payloads.lock().unwrap().clear();
+    let agent = world.agent();
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world.gone(&world.child, maps, Some("shop"), "c").await;
+    world
+        .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sealed_to_the_cluster_is_opened_in_it_alone() {
+    let mut world = World::start().await;
+    world.config.report_interval = std::time::Duration::from_secs(30);
+    let agent = world.agent();
+    world.approve("token-1").await;
+    let told = async |other_than: &str| -> String {
+        let cluster = world
+            .wait(
+                &world.parent,
+                &clusters::MANAGED_CLUSTERS,
+                Some(NAMESPACE),
+                "edge-7",
+                |it| {
+                    it["status"]["encryptionKey"]
+                        .as_str()
+                        .is_some_and(|key| key != other_than)
+                },
+            )
+            .await;
+        cluster["status"]["encryptionKey"].as_str().unwrap().to_owned()
+    };
+    let fingerprints = sealing::Fingerprints::new(&[7; 32]).unwrap();
+    let seal = |key: &str, value: &str| {
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"},
+            "stringData": {"password": value}});
+        let key: sealing::PublicKey = key.parse().unwrap();
+        let feed = api::feed::Feed::of_object(&object);
+        let sealed = key.seal(&feed, object.to_string().as_bytes(), &fingerprints);
+        Entry::Sealed(sealed.unwrap()).to_raw()
+    };
+    let shop = Entry::Object(namespace("shop")).to_raw();
+    let first = told("").await;
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&first, "hunter2")])
+        .await;
+    world.phase("app", "Success").await;
+    let secrets = &kubernetes::SECRETS;
+    let holds = async |value: &str| {
+        world
+            .wait(&world.child, secrets, Some("shop"), "key", |it| {
+                it["data"]["password"] == value
+            })
+            .await
+    };
+    holds("aHVudGVyMg==").await;
+
+    // The key outlives the agent, and goes with its Secret.
+    agent.stop().await;
+    let agent = world.agent();
+    let stranger = sealing::KeyPair::generate().unwrap().public().to_string();
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&stranger, "hunter3")])
+        .await;
+    let description = world.phase("app", "Failure").await;
+    let status = &description["status"];
+    assert_eq!(status["conditions"][0]["reason"], "NotOpened");
+    let reason = status["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("Secret shop/key: its content cannot be read: it is encrypted to key"),
+        "{reason}"
+    );
+    world
+        .describe_raw("app", vec![shop.clone(), seal(&first, "hunter4")])
+        .await;
+    world.phase("app", "Success").await;
+    holds("aHVudGVyNA==").await;
+    let own = Some(world.config.namespace.as_str());
+    world
+        .delete(&world.child, secrets, own, api::names::AGENT_KEY_SECRET)
+        .await;
+    let second = told(&first).await;
+    world
+        .describe_raw("app", vec![shop, seal(&second, "hunter5")])
+        .await;
+    holds("aHVudGVyNQ==").await;
+    let events = world
+        .parent
+        .list(&kubernetes::EVENTS, None, &ListOptions::default())
+        .await
+        .unwrap();
+    assert!(!json!(events.items).to_string().contains("hunter"));
     agent.stop().await;
 }

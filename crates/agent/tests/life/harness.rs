@@ -1,14 +1,17 @@
 //! Two API servers, an agent between them, and hands that play the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::{Child, Config, Credential, ParentConnector};
-use api::{apps, clusters, finalizers, labels, names, secret};
-use apiserver::{ApiServer, UserInfo};
+use api::entry::Entry;
+use api::{apps, clusters, finalizers, labels, names, proxies, secret};
+use apiserver::{ApiServer, GroupHandler, RequestInfo, UserInfo};
 use bytes::Bytes;
 use clock::Env;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use kubeio::{CancellationToken, Client, DeleteOptions, ListOptions, Patch};
@@ -28,7 +31,7 @@ pub(crate) struct World {
     pub(crate) parent: Client,
     pub(crate) child: Client,
     pub(crate) config: Config,
-    /// The tokens that the parent takes.
+    /// The tokens that the parent takes, besides those of its own making that have not ended.
     pub(crate) tokens: Arc<Mutex<BTreeSet<String>>>,
     /// What the agent may not do in the child.
     pub(crate) forbidden: Forbidden,
@@ -36,6 +39,10 @@ pub(crate) struct World {
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// What the parent is too busy for; here the path has its query.
     pub(crate) unanswered: Forbidden,
+    /// The payloads that the hub gives out, by digest.
+    pub(crate) payloads: Payloads,
+    /// Whether the parent gives the account of [`lasting_token`] others that end.
+    pub(crate) gives_tokens: Arc<AtomicBool>,
     agent_child: Client,
     connector: Arc<Connector>,
     env: Env,
@@ -54,10 +61,71 @@ impl Agent {
     }
 }
 
+/// Payloads by digest.
+pub(crate) type Payloads = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// What the hub does with `sockets/ID/payloads/DIGEST`.
+struct Hub(Payloads);
+
+impl GroupHandler for Hub {
+    fn group(&self) -> &str {
+        proxies::GROUP
+    }
+
+    fn version(&self) -> &str {
+        proxies::VERSION
+    }
+
+    fn discovery(&self) -> Value {
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": proxies::SOCKETS.api_version(),
+            "resources": [{"name": "sockets/payloads", "singularName": "", "namespaced": false, "kind": "Socket",
+                           "verbs": ["get"]}]})
+    }
+
+    fn handle(
+        &self,
+        info: RequestInfo,
+        _: UserInfo,
+        request: Request<apiserver::Body>,
+    ) -> BoxFuture<'_, Response<apiserver::Body>> {
+        assert_eq!(info.subresource, "payloads");
+        assert_eq!(request.uri().query(), Some("description=app"));
+        let found = self.0.lock().unwrap().get(&info.rest).cloned();
+        Box::pin(async move {
+            match found {
+                Some(bytes) => Response::new(apiserver::Body::from(bytes)),
+                None => refuse(Reason::NotFound, "there is no such payload"),
+            }
+        })
+    }
+}
+
 struct Connector {
     server: Arc<ApiServer>,
     tokens: Arc<Mutex<BTreeSet<String>>>,
     forbidden: Forbidden,
+    gives_tokens: Arc<AtomicBool>,
+    env: Env,
+}
+
+/// When a service account's token ends, if it says so.
+pub(crate) fn end_of(token: &str) -> Option<i64> {
+    let payload = token.split('.').nth(1)?.replace('-', "+").replace('_', "/");
+    let padded = format!("{payload}{}", ["", "", "==", "="][payload.len() % 4]);
+    let claims: Value = serde_json::from_slice(&secret::decode(&json!(padded))?).ok()?;
+    claims["exp"].as_i64()
+}
+
+/// The token of the account of [`NAMESPACE`] that never ends.
+pub(crate) fn lasting_token() -> String {
+    signed(&json!({"sub": format!("system:serviceaccount:{NAMESPACE}:account")}))
+}
+
+fn signed(claims: &Value) -> String {
+    let payload = secret::encode(claims.to_string())
+        .replace('+', "-")
+        .replace('/', "_");
+    format!("e30.{}.c2ln", payload.trim_end_matches('='))
 }
 
 fn refuse(reason: Reason, message: &str) -> Response<apiserver::Body> {
@@ -71,18 +139,31 @@ impl ParentConnector for Connector {
     fn connect(&self, credential: &Credential) -> Result<Client, kubeio::Error> {
         let (token, tokens) = (credential.token.clone(), self.tokens.clone());
         let forbidden = self.forbidden.clone();
+        let (env, gives_tokens) = (self.env.clone(), self.gives_tokens.clone());
         let service = self.server.client_service(UserInfo::loopback());
         Ok(Client::from_service(tower::service_fn(
             move |request: Request<Full<Bytes>>| {
-                let known = tokens.lock().unwrap().contains(&token);
+                let is_young = end_of(&token).is_some_and(|end| env.now().as_second() < end);
+                let known = is_young || tokens.lock().unwrap().contains(&token);
                 let refused = is_refused(&forbidden, &format!("{} {}", request.method(), request.uri()));
                 let service = service.clone();
+                let gives_tokens = gives_tokens.load(Ordering::SeqCst);
+                let now = env.now().as_second();
                 async move {
                     if !known {
                         return Ok(refuse(Reason::Unauthorized, "Unauthorized"));
                     }
                     if refused {
                         return Ok(refuse(Reason::ServiceUnavailable, "the server is busy"));
+                    }
+                    if gives_tokens && request.uri().path().ends_with("/serviceaccounts/account/token") {
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        let mut answer: Value = serde_json::from_slice(&body).unwrap();
+                        let end = now + answer["spec"]["expirationSeconds"].as_i64().unwrap();
+                        let subject = format!("system:serviceaccount:{NAMESPACE}:account");
+                        let claims = json!({"sub": subject, "iat": now, "exp": end});
+                        answer["status"] = json!({"token": signed(&claims)});
+                        return Ok(Response::new(apiserver::Body::from(answer.to_string())));
                     }
                     service.oneshot(request).await
                 }
@@ -110,6 +191,9 @@ impl World {
         let tokens = Arc::new(Mutex::new(BTreeSet::from([BOOTSTRAP.to_owned()])));
         let (forbidden, unanswered) = (Forbidden::default(), Forbidden::default());
         let asked = Arc::new(Mutex::new(Vec::new()));
+        let payloads = Payloads::default();
+        parent.server.add_group(Arc::new(Hub(payloads.clone())));
+        let gives_tokens = Arc::new(AtomicBool::new(true));
         let mut config = Config::new("https://parent:6443", BOOTSTRAP, "host_1");
         config.gates.socket_connection = false;
         config.child_url = "https://child:6443".to_owned();
@@ -120,14 +204,18 @@ impl World {
                 server: parent.server,
                 tokens: tokens.clone(),
                 forbidden: unanswered.clone(),
+                gives_tokens: gives_tokens.clone(),
+                env: env.clone(),
             }),
             parent: parent.client,
             child: child.client,
             config,
             tokens,
+            payloads,
             forbidden,
             asked,
             unanswered,
+            gives_tokens,
             env,
             servers_stop: stop,
         }
@@ -194,10 +282,13 @@ impl World {
     }
 
     pub(crate) async fn describe(&self, name: &str, objects: &[Value]) {
-        let raw: Vec<String> = objects
+        let raw = objects
             .iter()
-            .map(|object| secret::encode(object.to_string()))
-            .collect();
+            .map(|object| Entry::Object(object.clone()).to_raw());
+        self.describe_raw(name, raw.collect()).await;
+    }
+
+    pub(crate) async fn describe_raw(&self, name: &str, raw: Vec<Value>) {
         let description = json!({
             "apiVersion": "apps.clusternet.io/v1alpha1", "kind": "Description",
             "metadata": {"name": name, "namespace": NAMESPACE, "finalizers": [finalizers::APP]},

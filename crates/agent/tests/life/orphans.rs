@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use api::{annotations, apps, kubernetes, labels};
-use kubeio::Client;
+use api::{annotations, apps, clusters, kubernetes, labels};
+use kubeio::{Client, ListOptions, Patch};
 use serde_json::{Value, json};
 
 use crate::harness::{NAMESPACE, World, namespace};
@@ -21,6 +21,19 @@ impl World {
         self.change(&self.parent, descriptions, place, name, &without)
             .await;
         self.gone(&self.parent, descriptions, place, name).await;
+    }
+
+    /// Puts the mark of a restored parent on the ManagedCluster, or takes it off.
+    async fn mark(&self, why: &Value) {
+        let patch = json!({"metadata": {"annotations": {annotations::HOLD_ORPHANS: why}}});
+        self.change(
+            &self.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+            &patch,
+        )
+        .await;
     }
 
     /// An object in the child that says where it comes from.
@@ -149,5 +162,124 @@ async fn a_description_of_the_same_name_takes_over() {
         machinery::meta::uid(&kept),
         "it is never away"
     );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_restored_parent_does_not_know_stays_until_somebody_says_otherwise() {
+    let (world, agent) = World::joined().await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "of-a-new-kind", "namespace": "default"}});
+    let all = [
+        config_map("default", "kept"),
+        config_map("default", "newer"),
+        account,
+    ];
+    world.describe("app", &all[..1]).await;
+    let before = world.phase("app", "Success").await;
+    world.describe("app", &all).await;
+    world.describe("late", &[config_map("default", "late")]).await;
+    for (name, objects) in [("app", 3), ("late", 1)] {
+        let (descriptions, place) = (&apps::DESCRIPTIONS, Some(NAMESPACE));
+        let applied = |it: &Value| {
+            let applied = it["status"]["manifestStatuses"].as_array().map(Vec::len);
+            it["status"]["phase"] == "Success" && applied == Some(objects)
+        };
+        world
+            .wait(&world.parent, descriptions, place, name, applied)
+            .await;
+    }
+    agent.stop().await;
+    // The parent goes back to what it was.
+    world.mark(&json!("restored")).await;
+    world.give_up("late").await;
+    world.describe("app", &all[..1]).await;
+    let old = json!({"status": {"manifestStatuses": before["status"]["manifestStatuses"]}});
+    world
+        .parent
+        .patch(
+            &apps::DESCRIPTIONS,
+            Some(NAMESPACE),
+            "app",
+            Some("status"),
+            Patch::Merge,
+            &old,
+        )
+        .await
+        .unwrap();
+    world.applied("forgotten", &format!("{NAMESPACE}.old")).await;
+    let agent = world.agent();
+    let events = kubernetes::EVENTS;
+    let told = || async {
+        let listed = world
+            .parent
+            .list_all(&events, Some(NAMESPACE), &ListOptions::default())
+            .await;
+        let notes = listed.unwrap().items;
+        let held = notes.iter().filter(|event| event["reason"] == "OrphansHeld");
+        held.map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let held = [
+        "default/newer",
+        "default/of-a-new-kind",
+        "default/late",
+        "default/forgotten",
+    ];
+    let mut before = Vec::new();
+    while !held
+        .iter()
+        .all(|name| before.iter().any(|note: &String| note.contains(name)))
+    {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        before = told().await;
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(told().await, before, "each is told once");
+    for name in ["kept", "newer", "late", "forgotten"] {
+        assert!(has(&world.child, name).await, "{name}");
+    }
+    // What it knows goes as ever, and so does what it learns.
+    world.describe("app", &[config_map("default", "next")]).await;
+    world
+        .gone(&world.child, &kubernetes::CONFIG_MAPS, Some("default"), "kept")
+        .await;
+    assert!(has(&world.child, "next").await && has(&world.child, "newer").await);
+    // A Description that is deleted takes along what it knows.
+    world
+        .delete(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    world
+        .gone(&world.parent, &apps::DESCRIPTIONS, Some(NAMESPACE), "app")
+        .await;
+    assert!(!has(&world.child, "next").await && has(&world.child, "newer").await);
+    world.mark(&Value::Null).await;
+    for name in ["newer", "late", "forgotten"] {
+        world
+            .gone(&world.child, &kubernetes::CONFIG_MAPS, Some("default"), name)
+            .await;
+    }
+    let accounts = &kubernetes::SERVICE_ACCOUNTS;
+    world
+        .gone(&world.child, accounts, Some("default"), "of-a-new-kind")
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_managed_cluster_nothing_is_removed() {
+    let (world, agent) = World::joined().await;
+    agent.stop().await;
+    world.applied("forgotten", &format!("{NAMESPACE}.old")).await;
+    world
+        .delete(
+            &world.parent,
+            &clusters::MANAGED_CLUSTERS,
+            Some(NAMESPACE),
+            "edge-7",
+        )
+        .await;
+    let agent = world.agent();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert!(has(&world.child, "forgotten").await);
     agent.stop().await;
 }

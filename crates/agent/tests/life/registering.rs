@@ -4,7 +4,7 @@ use api::{clusters, kubernetes, labels, names};
 use machinery::meta;
 use serde_json::{Value, json};
 
-use crate::harness::{NAMESPACE, World};
+use crate::harness::{NAMESPACE, World, end_of, lasting_token};
 
 fn ready(cluster: &Value) -> Option<&str> {
     cluster["status"]["conditions"]
@@ -300,4 +300,89 @@ async fn a_rotated_credential_of_the_child_is_published() {
         published(token).await;
     }
     agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_never_ends_is_exchanged_and_what_ends_is_renewed() {
+    let mut world = World::start().await;
+    world.config.token_lifetime = Some(std::time::Duration::from_hours(1));
+    let agent = world.agent();
+    let lasting = lasting_token();
+    world.approve(&lasting).await;
+    let (secrets, system) = (&kubernetes::SECRETS, Some("clusternet-system"));
+    let end_kept = |secret: &Value| end_of(&api::secret::text(secret, "token").unwrap_or_default());
+    let renewed = async |after: Option<i64>| {
+        let name = names::PARENT_CLUSTER_SECRET;
+        let is_new = |it: &Value| end_kept(it) > after;
+        let secret = world.wait(&world.child, secrets, system, name, is_new).await;
+        let end = end_kept(&secret).unwrap();
+        let said = jiff::Timestamp::from_second(end).unwrap().to_string();
+        let says =
+            |it: &Value| meta::annotation(it, api::annotations::CREDENTIAL_ENDS) == Some(said.as_str());
+        let clusters = &clusters::MANAGED_CLUSTERS;
+        world
+            .wait(&world.parent, clusters, Some(NAMESPACE), "edge-7", says)
+            .await;
+        end
+    };
+    let first = renewed(None).await;
+
+    // It needs neither the old one nor the bootstrap token any more, and has the next in time, again and again.
+    world.tokens.lock().unwrap().clear();
+    tokio::time::sleep(std::time::Duration::from_mins(25)).await;
+    let secret = world
+        .child
+        .get(secrets, system, names::PARENT_CLUSTER_SECRET)
+        .await
+        .unwrap();
+    assert_eq!(end_kept(&secret), Some(first), "not before its time");
+    let mut last = first;
+    for _ in 0..3 {
+        tokio::time::sleep(std::time::Duration::from_mins(15)).await;
+        last = renewed(Some(last)).await;
+        tokio::time::sleep(std::time::Duration::from_mins(25)).await;
+    }
+    world.describe("app", &[crate::harness::namespace("shop")]).await;
+    world.phase("app", "Success").await;
+
+    // The next start goes on with what is kept.
+    agent.stop().await;
+    let agent = world.agent();
+    world.describe("more", &[crate::harness::namespace("more")]).await;
+    world.phase("more", "Success").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_kept_where_the_parent_gives_no_other_or_none_is_wanted() {
+    for (lifetime, is_refused) in [(None, false), (Some(std::time::Duration::from_hours(1)), true)] {
+        let mut world = World::start().await;
+        world.config.token_lifetime = lifetime;
+        let lasting = lasting_token();
+        world
+            .gives_tokens
+            .store(!is_refused, std::sync::atomic::Ordering::SeqCst);
+        let agent = world.agent();
+        world.approve(&lasting).await;
+        tokio::time::sleep(std::time::Duration::from_hours(2)).await;
+        world.describe("app", &[crate::harness::namespace("shop")]).await;
+        world.phase("app", "Success").await;
+        let (secrets, system) = (&kubernetes::SECRETS, Some("clusternet-system"));
+        let secret = world
+            .child
+            .get(secrets, system, names::PARENT_CLUSTER_SECRET)
+            .await
+            .unwrap();
+        assert_eq!(api::secret::text(&secret, "token"), Some(lasting), "{lifetime:?}");
+        let cluster = world
+            .parent
+            .get(&clusters::MANAGED_CLUSTERS, Some(NAMESPACE), "edge-7")
+            .await
+            .unwrap();
+        assert_eq!(
+            meta::annotation(&cluster, api::annotations::CREDENTIAL_ENDS),
+            None
+        );
+        agent.stop().await;
+    }
 }

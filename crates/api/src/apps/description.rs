@@ -43,7 +43,7 @@ pub struct DescriptionSpec {
     /// The HelmCharts, with deployer Helm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub charts: Vec<ChartReference>,
-    /// Each object's JSON (deployer Generic), or each chart's values (deployer Helm).
+    /// Each object's JSON, or what stands for it (deployer Generic), or each chart's values (deployer Helm).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::crd::bytes_list")]
     pub raw: Vec<ByteString>,
@@ -126,6 +126,9 @@ pub struct ManifestStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::crd::any_object")]
     pub observed_status: Option<Value>,
+    /// The generation of the object, beside the one that its status observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 kind! {

@@ -169,10 +169,10 @@ pub struct SubscriptionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::apps::plain_integer")]
     pub completed_releases: Option<i64>,
-    /// The state of each feed over all clusters.
+    /// The state of each feed over all clusters; of many, counts and examples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aggregated_statuses: Vec<AggregatedStatus>,
-    /// `Scheduled`, `Applied`, `Available`.
+    /// `Scheduled`, `Applied`, `Available`; `Shortened` while not every detail is said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -188,7 +188,7 @@ pub struct AggregatedStatus {
     /// All clusters together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed_status_summary: Option<FeedStatusSummary>,
-    /// Each cluster.
+    /// Each cluster, or the first examples of each cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feed_status_details: Vec<FeedStatusDetail>,
 }

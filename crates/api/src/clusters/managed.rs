@@ -130,6 +130,12 @@ pub struct ManagedClusterStatus {
     /// Whether the predictor can be reached without the tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictor_direct_access: Option<bool>,
+    /// The key that Secrets are encrypted to on their way: X25519, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_key: Option<String>,
+    /// What the agent understands beyond the common: `payload-references`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 /// Nodes by state.

@@ -3,6 +3,7 @@
 
 mod agent;
 mod child;
+pub mod limits;
 mod parent;
 
 use serde_json::{Value, json};

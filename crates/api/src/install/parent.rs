@@ -3,18 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{
-    account_subject, add_probes, binding, cluster_binding, cluster_role, group_subject, named_rule,
+    account_subject, add_probes, binding, cluster_binding, cluster_role, group_subject, limits, named_rule,
     namespace, reviews, role, rule, service_account,
 };
+use crate::labels::NODE_PREFIX;
 use crate::names::{
-    BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, RESERVED_NAMESPACE, SCHEDULER,
-    SYSTEM_NAMESPACE,
+    BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, JOIN_GROUP, RESERVED_NAMESPACE,
+    SCHEDULER, SYSTEM_NAMESPACE,
 };
 
 const APPS: &str = "apps.clusternet.io";
 const CLUSTERS: &str = "clusters.clusternet.io";
 const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
+const PAYLOADS: &str = "apps.tombolo.io";
 const PROXIES: &str = "proxies.clusternet.io";
+const ROLLOUTS: &str = "apps.tombolo.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -31,6 +34,8 @@ pub struct ParentOptions {
     /// Lets anybody reach the proxy's door, as upstream does for its kubeconfigs without a parent credential. The
     /// child's own credential still decides what is allowed there.
     pub compat_anonymous_proxy: bool,
+    /// Prefixes of the labels of its ManagedCluster that a child may change: those that agents take over from nodes.
+    pub child_label_prefixes: Vec<String>,
 }
 
 impl Default for ParentOptions {
@@ -40,6 +45,7 @@ impl Default for ParentOptions {
             hub_port: 443,
             image: None,
             compat_anonymous_proxy: false,
+            child_label_prefixes: vec![NODE_PREFIX.to_owned()],
         }
     }
 }
@@ -48,6 +54,7 @@ impl Default for ParentOptions {
 pub fn parent(options: &ParentOptions) -> Vec<Value> {
     let mut objects = crate::crds();
     objects.extend(roles(options));
+    objects.extend(limits::policy(&options.child_label_prefixes));
     objects.extend(hub_service(options));
     if let Some(image) = &options.image {
         objects.extend(deployments(image, options.hub_port));
@@ -91,18 +98,17 @@ fn leases(account: &str) -> Value {
     )
 }
 
+/// Who may ask to be taken in. With a token that anybody may have, the answer to any request can be read by whoever
+/// knows its name; one that was made for a cluster reads that cluster's, which the controllers see to.
 fn registration() -> Vec<Value> {
-    const NAME: &str = "clusternet:system:bootstrapping";
+    const REQUESTS: &[&str] = &["clusterregistrationrequests"];
+    const SHARED: &str = "clusternet:system:bootstrapping";
+    const JOINING: &str = "clusternet:system:joining";
     vec![
-        cluster_role(
-            NAME,
-            vec![rule(
-                &[CLUSTERS],
-                &["clusterregistrationrequests"],
-                &["create", "get"],
-            )],
-        ),
-        cluster_binding(NAME, NAME, vec![group_subject(BOOTSTRAP_GROUP)]),
+        cluster_role(SHARED, vec![rule(&[CLUSTERS], REQUESTS, &["create", "get"])]),
+        cluster_binding(SHARED, SHARED, vec![group_subject(BOOTSTRAP_GROUP)]),
+        cluster_role(JOINING, vec![rule(&[CLUSTERS], REQUESTS, &["create"])]),
+        cluster_binding(JOINING, JOINING, vec![group_subject(JOIN_GROUP)]),
     ]
 }
 
@@ -161,6 +167,9 @@ fn controllers() -> Vec<Value> {
             rule(&[APPS], &apps, WRITE),
             rule(&[APPS], &statuses, &["get", "list", "watch", "update", "patch"]),
             rule(&[APPS], &finalizers, &["update"]),
+            rule(&[PAYLOADS], &["payloads"], WRITE),
+            rule(&[ROLLOUTS], &["rollouts"], &["get", "list", "watch", "patch"]),
+            rule(&[ROLLOUTS], &["rollouts/status"], &["patch"]),
             rule(
                 &[CLUSTERS],
                 &["managedclusters", "clusterregistrationrequests"],
@@ -180,6 +189,8 @@ fn controllers() -> Vec<Value> {
                 &["update"],
             ),
             rule(&[""], &["namespaces", "serviceaccounts", "secrets"], WRITE),
+            // Handed on: each child renews its own.
+            rule(&[""], &["serviceaccounts/token"], &["create"]),
             rule(
                 &[RBAC_GROUP],
                 &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
@@ -190,7 +201,13 @@ fn controllers() -> Vec<Value> {
             rule(&[""], &["services"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], WRITE),
             rule(&["discovery.k8s.io"], &["endpointslices"], &["deletecollection"]),
-            rule(&[PROXIES], &["sockets", "sockets/proxy"], WRITE),
+            // What an expelled child holds up.
+            rule(&[""], &["events"], &["list", "delete"]),
+            rule(
+                &[PROXIES],
+                &["sockets", "sockets/proxy", "sockets/payloads"],
+                WRITE,
+            ),
             // Who may read its metrics.
             reviews(),
             events(),
@@ -206,6 +223,9 @@ fn hub() -> Vec<Value> {
                 rule(&[APPS], &["manifests"], WRITE),
                 rule(&[APPS], &["manifests"], &["deletecollection"]),
                 rule(&[CLUSTERS], &["managedclusters"], READ),
+                // A child gets the payloads that its Descriptions name.
+                rule(&[APPS], &["descriptions"], &["get"]),
+                rule(&[PAYLOADS], &["payloads"], &["get"]),
                 // Their labels say which cluster they were made for.
                 rule(&[""], &["namespaces"], READ),
                 rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], READ),

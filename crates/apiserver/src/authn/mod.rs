@@ -8,7 +8,7 @@ mod front_proxy;
 pub mod fuzz;
 mod gate;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use clock::Env;
 use http::HeaderMap;
@@ -83,7 +83,7 @@ pub struct Authenticator {
     source: Arc<dyn ObjectSource>,
     env: Env,
     tokens: Arc<TokenKeys>,
-    certificates: Option<CertificateVerifier>,
+    certificates: RwLock<Option<Arc<CertificateVerifier>>>,
     front_proxy: Option<FrontProxy>,
     anonymous: Anonymous,
 }
@@ -110,16 +110,33 @@ impl Authenticator {
             anonymous,
         } = config;
         let certificates = client_authorities_pem
-            .map(|pem| CertificateVerifier::new(&pem))
+            .map(|pem| CertificateVerifier::new(&pem).map(Arc::new))
             .transpose()?;
         Ok(Self {
             source,
             env,
             tokens,
-            certificates,
+            certificates: RwLock::new(certificates),
             front_proxy,
             anonymous,
         })
+    }
+
+    /// Accepts certificates of these authorities (PEM) from now on, and of no others.
+    ///
+    /// # Errors
+    /// [`PkiError`] if they are no certificates; it stays as it was then.
+    pub fn trust(&self, client_authorities_pem: &str) -> Result<(), PkiError> {
+        let fresh = Arc::new(CertificateVerifier::new(client_authorities_pem)?);
+        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+        Ok(())
+    }
+
+    fn certificates(&self) -> Option<Arc<CertificateVerifier>> {
+        self.certificates
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The keys of service-account tokens.
@@ -160,7 +177,7 @@ impl Authenticator {
                 return Ok(user);
             }
         }
-        if let (Some(verifier), false) = (&self.certificates, peer.certificates.is_empty()) {
+        if let (Some(verifier), false) = (self.certificates(), peer.certificates.is_empty()) {
             match verifier.user(&peer.certificates, now) {
                 Ok(user) => return Ok(user),
                 Err(refusal) => refusals.push(refusal),

@@ -41,8 +41,8 @@ impl Facts {
     /// What a control plane with these keys says of itself.
     pub fn of(pki: &Pki, port: u16) -> Self {
         Self {
-            authority_pem: Some(pki.authority.certificate_pem().to_owned()),
-            client_authorities_pem: Some(pki.authority.certificate_pem().to_owned()),
+            authority_pem: Some(pki.trusted_pem.clone()),
+            client_authorities_pem: Some(pki.trusted_pem.clone()),
             front_proxy_authorities_pem: Some(pki.front_proxy_authority.certificate_pem().to_owned()),
             front_proxy_names: vec![FRONT_PROXY.to_owned()],
             service_address: None,

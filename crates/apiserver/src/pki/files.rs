@@ -5,11 +5,17 @@ use std::io;
 
 use clock::Env;
 use clock::disk::Disk;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rcgen::KeyPair;
 
-use super::issue::{Authority, Identity, Leaf, belongs, new_key, not_after, parse_key, with_certificate};
-use super::{AUTHORITY_RENEWAL, LEAF_LIFETIME, LEAF_RENEWAL, PkiError, Secret};
+use super::issue::{
+    Authority, Identity, Leaf, belongs, made, new_key, not_after, parse_key, with_certificate,
+};
+use super::{LEAF_LIFETIME, LEAF_RENEWAL, Phase, PkiError, Secret};
+
+/// The authority that will follow, and the certificate of the one that went before.
+pub(super) const NEXT: &str = "ca-next";
+const PREVIOUS: &str = "ca-previous.crt";
 
 fn file_error(file: &str) -> impl FnOnce(io::Error) -> PkiError + '_ {
     move |source| PkiError::File {
@@ -66,11 +72,67 @@ pub(super) fn key(disk: &dyn Disk, file: &str) -> Result<Secret, PkiError> {
     Ok(Secret::new(pem))
 }
 
-/// The authority under `NAME.crt` and `NAME.key`, made or renewed if need be.
+/// Whom to trust beside an authority, and where the succession is.
+pub(super) fn trusted(disk: &dyn Disk, authority: &Authority) -> Result<(String, Phase), PkiError> {
+    let own = authority.certificate_pem();
+    let since = |file: &str, pem: &str| {
+        with_certificate(pem, made).map_err(|error| PkiError::Damaged {
+            file: file.to_owned(),
+            why: error.to_string(),
+        })
+    };
+    let next = format!("{NEXT}.crt");
+    if let Some(pem) = read(disk, &next)? {
+        let since = since(&next, &pem)?;
+        return Ok((format!("{own}{pem}"), Phase::Announced { since }));
+    }
+    if let Some(pem) = read(disk, PREVIOUS)? {
+        since(PREVIOUS, &pem)?;
+        let since = since("ca.crt", own)?;
+        return Ok((format!("{own}{pem}"), Phase::Succeeded { since }));
+    }
+    let ends = authority.not_after();
+    Ok((own.to_owned(), Phase::Alone { ends }))
+}
+
+/// Puts the announced authority in the place of the one that signs, whose key goes. Three steps, each durable before the
+/// next: after a crash [`finish_succession`] does the last.
+pub(super) fn succeed(disk: &dyn Disk, authority: &Authority) -> Result<(), PkiError> {
+    write(disk, PREVIOUS, authority.certificate_pem())?;
+    let key = format!("{NEXT}.key");
+    disk.rename(&key, "ca.key")
+        .and_then(|()| disk.sync_directory())
+        .map_err(file_error(&key))?;
+    finish_succession(disk)
+}
+
+/// Gives the certificate of the authority that follows its name, if its key has it.
+pub(super) fn finish_succession(disk: &dyn Disk) -> Result<(), PkiError> {
+    let next = format!("{NEXT}.crt");
+    let (Some(pem), Some(key)) = (read(disk, &next)?, load_key(disk, "ca.key")?) else {
+        return Ok(());
+    };
+    if !belongs(&pem, &key) {
+        return Ok(());
+    }
+    disk.rename(&next, "ca.crt")
+        .and_then(|()| disk.sync_directory())
+        .map_err(file_error(&next))
+}
+
+/// The authority that went before is trusted no longer.
+pub(super) fn forget(disk: &dyn Disk) -> Result<(), PkiError> {
+    disk.remove(PREVIOUS)
+        .and_then(|()| disk.sync_directory())
+        .map_err(file_error(PREVIOUS))
+}
+
+/// The authority under `NAME.crt` and `NAME.key`, made if need be, and anew for the same key with less than `renewal` left.
 pub(super) fn authority(
     disk: &dyn Disk,
     name: &str,
     common_name: &str,
+    renewal: SignedDuration,
     now: Timestamp,
     env: &Env,
 ) -> Result<Authority, PkiError> {
@@ -99,7 +161,7 @@ pub(super) fn authority(
         if !belongs(&pem, &key) {
             return Err(damaged(format!("it does not certify the key of \"{key_file}\"")));
         }
-        if end.duration_since(now) > AUTHORITY_RENEWAL {
+        if end.duration_since(now) > renewal {
             return Authority::from_pem(&pem, &key.serialize_pem());
         }
     }

@@ -215,6 +215,11 @@ impl Authority {
         &self.certificate_pem
     }
 
+    /// The last moment at which it is valid.
+    pub(super) fn not_after(&self) -> Timestamp {
+        with_certificate(&self.certificate_pem, not_after).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
     /// Its private key, PEM.
     pub fn key_pem(&self) -> Secret {
         Secret::new(self.key.serialize_pem())
@@ -301,6 +306,13 @@ impl Authority {
 /// The end of a certificate's validity.
 pub(super) fn not_after(certificate: &X509Certificate<'_>) -> Timestamp {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).unwrap_or(Timestamp::MAX)
+}
+
+/// When a certificate was made.
+pub(super) fn made(certificate: &X509Certificate<'_>) -> Timestamp {
+    Timestamp::from_second(certificate.validity().not_before.timestamp())
+        .and_then(|begin| begin.checked_add(BACKDATE))
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// Whether a key is the one that a certificate certifies.

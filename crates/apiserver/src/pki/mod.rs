@@ -5,6 +5,7 @@
 mod files;
 mod issue;
 mod kubeconfig;
+pub mod succession;
 mod tls;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use issue::{Authority, Identity};
 pub use kubeconfig::{Credential, Kubeconfig};
+pub use succession::{Phase, Step};
 pub(crate) use tls::roots;
 pub use tls::{ServingCertificate, client_config, install_default, provider, server_config};
 
@@ -24,8 +26,12 @@ pub const LEAF_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 pub const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// A leaf with less than this left is made anew.
 pub const LEAF_RENEWAL: SignedDuration = SignedDuration::from_hours(60 * 24);
-/// An authority with less than this left is made anew, with its old key and name: what it signed stays valid.
+/// An authority with less than this left gets a successor ([`succession`]).
 pub const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(2 * 365 * 24);
+
+/// One for which it is too late for that, and one that only this process trusts, is made anew with its old key and name:
+/// what it signed stays valid.
+pub const LAST_RENEWAL: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// The common name of our own front proxy's certificate.
 pub const FRONT_PROXY: &str = "front-proxy-client";
@@ -114,6 +120,10 @@ pub struct Pki {
     pub front_proxy: Identity,
     /// PKCS #8 PEM of the key that signs service-account tokens.
     pub service_account_key: Secret,
+    /// The authorities that clients and servers are to trust, PEM: the one that signs, and the one that will or did.
+    pub trusted_pem: String,
+    /// What happens next to them, and when it is time for that.
+    pub next_step: (Step, Timestamp),
 }
 
 impl Pki {
@@ -126,9 +136,17 @@ impl Pki {
     /// never replaced silently.
     pub fn load_or_create(disk: &dyn Disk, names: &[String], env: &Env) -> Result<Self, PkiError> {
         let now = env.now();
-        let authority = files::authority(disk, "ca", "tombolo-ca", now, env)?;
-        let front_proxy_authority =
-            files::authority(disk, "front-proxy-ca", "tombolo-front-proxy-ca", now, env)?;
+        files::finish_succession(disk)?;
+        let authority = files::authority(disk, "ca", "tombolo-ca", LAST_RENEWAL, now, env)?;
+        let (trusted_pem, phase) = files::trusted(disk, &authority)?;
+        let front_proxy_authority = files::authority(
+            disk,
+            "front-proxy-ca",
+            "tombolo-front-proxy-ca",
+            AUTHORITY_RENEWAL,
+            now,
+            env,
+        )?;
         let serving = files::leaf(disk, "apiserver", &authority, &serving_names(names), now, env)?;
         let admin_subject = issue::Leaf::client("kubernetes-admin", &["system:masters".to_owned()]);
         let admin = files::leaf(disk, "admin", &authority, &admin_subject, now, env)?;
@@ -149,7 +167,30 @@ impl Pki {
             front_proxy_authority,
             front_proxy,
             service_account_key,
+            trusted_pem,
+            next_step: succession::next(phase),
         })
+    }
+
+    /// Takes the next step of one authority following another, whether or not it is time for it; answers which one that
+    /// was. Load again then.
+    ///
+    /// # Errors
+    /// As [`Pki::load_or_create`].
+    pub fn succeed(disk: &dyn Disk, env: &Env) -> Result<Step, PkiError> {
+        let now = env.now();
+        files::finish_succession(disk)?;
+        let authority = files::authority(disk, "ca", "tombolo-ca", LAST_RENEWAL, now, env)?;
+        let (_, phase) = files::trusted(disk, &authority)?;
+        let (step, _) = succession::next(phase);
+        match step {
+            Step::Announce => {
+                files::authority(disk, files::NEXT, "tombolo-ca", LAST_RENEWAL, now, env)?;
+            }
+            Step::Succeed => files::succeed(disk, &authority)?,
+            Step::Forget => files::forget(disk)?,
+        }
+        Ok(step)
     }
 
     /// The same without files, for tests and processes that keep nothing.
@@ -168,7 +209,10 @@ impl Pki {
             env,
         )?;
         let front_proxy = front_proxy_authority.issue_client(FRONT_PROXY, &[], LEAF_LIFETIME, env)?;
+        let ends = authority.not_after();
         Ok(Self {
+            trusted_pem: authority.certificate_pem().to_owned(),
+            next_step: succession::next(Phase::Alone { ends }),
             authority,
             serving,
             admin,
@@ -183,7 +227,7 @@ impl Pki {
         Kubeconfig {
             cluster: cluster.to_owned(),
             server: server.to_owned(),
-            certificate_authority_pem: Some(self.authority.certificate_pem().to_owned()),
+            certificate_authority_pem: Some(self.trusted_pem.clone()),
             user: "admin".to_owned(),
             credential: Credential::Certificate(self.admin.clone()),
             namespace: None,

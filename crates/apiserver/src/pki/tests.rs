@@ -162,6 +162,83 @@ fn completes_a_directory_after_a_crash_at_any_write() {
     panic!("forty writes should be enough");
 }
 
+/// The authorities of a PEM text, in any order.
+fn authorities(pem: &str) -> std::collections::BTreeSet<Vec<u8>> {
+    let all = tls::certificates(pem).unwrap();
+    all.iter().map(|der| der.to_vec()).collect()
+}
+
+#[test]
+fn an_authority_is_followed_by_another_and_a_crash_at_any_write_costs_nothing() {
+    let (env, _) = env_at(NOW);
+    let steps = [Step::Announce, Step::Succeed, Step::Forget];
+    let mut crashes = 0;
+    for step in steps {
+        for crash in 0.. {
+            let disk = MemoryDisk::default();
+            let load = || Pki::load_or_create(&disk, &[], &env).unwrap();
+            let mut before = load();
+            for earlier in steps.into_iter().take_while(|it| *it != step) {
+                assert_eq!(Pki::succeed(&disk, &env).unwrap(), earlier);
+                before = load();
+            }
+            assert_eq!(before.next_step.0, step);
+            *disk.writes_left.lock().unwrap() = Some(crash);
+            let crashed = Pki::succeed(&disk, &env).is_err();
+            *disk.writes_left.lock().unwrap() = None;
+            let mut after = load();
+            if after.next_step.0 == step {
+                // Nothing came of it: it is done again.
+                assert!(crashed);
+                assert_eq!(authorities(&after.trusted_pem), authorities(&before.trusted_pem));
+                assert_eq!(Pki::succeed(&disk, &env).unwrap(), step);
+                after = load();
+            }
+            assert_eq!(
+                after.next_step,
+                succession::next(match step {
+                    Step::Announce => Phase::Announced { since: env.now() },
+                    Step::Succeed => Phase::Succeeded { since: env.now() },
+                    Step::Forget => Phase::Alone {
+                        ends: after.authority.not_after()
+                    },
+                })
+            );
+            let (old, new) = (authorities(&before.trusted_pem), authorities(&after.trusted_pem));
+            let expected = match step {
+                Step::Announce => old.is_subset(&new) && new.len() == 2,
+                Step::Succeed => old == new && new.len() == 2,
+                Step::Forget => new.is_subset(&old) && new.len() == 1,
+            };
+            assert!(expected, "{step:?}, crash {crash}");
+            let same = before.authority.certificate_pem() == after.authority.certificate_pem();
+            assert_eq!(same, step != Step::Succeed);
+            let same = before.serving.certificate_pem == after.serving.certificate_pem;
+            assert_eq!(same, step != Step::Succeed);
+            assert!(!disk.list().unwrap().iter().any(|name| name == "ca-next.key") || step == Step::Announce);
+            if !crashed {
+                break;
+            }
+            crashes += 1;
+        }
+    }
+    assert!(crashes >= 10, "{crashes}");
+}
+
+#[test]
+fn an_authority_that_was_left_alone_for_too_long_keeps_its_key() {
+    let disk = MemoryDisk::default();
+    let (env, clock) = env_at(NOW);
+    let first = Pki::load_or_create(&disk, &[], &env).unwrap();
+    *clock.0.lock().unwrap() += AUTHORITY_LIFETIME - SignedDuration::from_hours(24);
+    let late = Pki::load_or_create(&disk, &[], &env).unwrap();
+    assert_ne!(
+        first.authority.certificate_pem(),
+        late.authority.certificate_pem()
+    );
+    assert_eq!(first.authority.key_pem(), late.authority.key_pem());
+}
+
 #[test]
 fn never_replaces_a_damaged_key() {
     let disk = MemoryDisk::default();

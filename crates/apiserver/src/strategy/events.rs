@@ -3,9 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::Strategy;
+use crate::problems::Problems;
 
 /// The rules of events.
 pub(super) static EVENT: Strategy = Strategy {
+    validate,
     convert: Some(convert),
     create_on_update: true,
     ..Strategy::PLAIN
@@ -21,6 +23,21 @@ const FIELDS: &[(&str, &str)] = &[
     ("lastTimestamp", "deprecatedLastTimestamp"),
     ("count", "deprecatedCount"),
 ];
+
+/// An event lies with what it is about: nobody tells of objects where he may not write.
+fn validate(event: &Value, problems: &mut Problems) {
+    for field in ["involvedObject", "regarding"] {
+        let about = &event[field]["namespace"];
+        let elsewhere = about.as_str().filter(|about| !about.is_empty());
+        if elsewhere.is_some_and(|about| event["metadata"]["namespace"] != about) {
+            problems.invalid(
+                format!("{field}.namespace"),
+                about,
+                "does not match event.namespace",
+            );
+        }
+    }
+}
 
 fn convert(event: &mut Value, api_version: &str) {
     let to_core = api_version == "v1";
@@ -44,7 +61,29 @@ fn rename(map: &mut Map<String, Value>, to_core: bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check;
     use super::*;
+
+    #[test]
+    fn lies_with_what_it_is_about() {
+        let event = |field: &str, about: Value| json!({"metadata": {"namespace": "a"}, field: about});
+        let mut table = Vec::new();
+        for (field, path) in [
+            ("involvedObject", "involvedObject.namespace"),
+            ("regarding", "regarding.namespace"),
+        ] {
+            let elsewhere = event(field, json!({"name": "x", "namespace": "b"}));
+            table.push((elsewhere, vec![(path, "does not match event.namespace")]));
+            for here in [
+                json!({"name": "x", "namespace": "a"}),
+                json!({"name": "x"}),
+                json!({"namespace": ""}),
+            ] {
+                table.push((event(field, here), vec![]));
+            }
+        }
+        check(validate, table);
+    }
 
     #[test]
     fn speaks_both_ways() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use runtime::{BoxError, CancellationToken};
 use serde_json::Value;
 use source::ObjectSource as _;
 use store::{Mode, Options, Store};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::door::{Behind, Door, Fuse, Identity, Way};
@@ -40,16 +42,34 @@ const BEGINNING: &str = "2026-01-01T00:00:00Z";
 
 /// Wall time of one cluster: the runtime's paused time, and how wrong its clock is.
 #[derive(Debug)]
-struct SimClock {
+pub(crate) struct SimClock {
     start: Instant,
     base: Timestamp,
+    /// In milliseconds.
+    wrong: AtomicI64,
+}
+
+impl SimClock {
+    fn new(base: &str, wrong: SignedDuration) -> Self {
+        Self {
+            start: Instant::now(),
+            base: base.parse().expect("it is a time"),
+            wrong: AtomicI64::new(i64::try_from(wrong.as_millis()).unwrap_or(0)),
+        }
+    }
+
+    /// Somebody sets it: it jumps.
+    pub(crate) fn set_forward(&self, millis: i64) {
+        self.wrong.fetch_add(millis, Ordering::Relaxed);
+    }
 }
 
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
+        let wrong = SignedDuration::from_millis(self.wrong.load(Ordering::Relaxed));
         self.base
-            .saturating_add(elapsed)
+            .saturating_add(elapsed.saturating_add(wrong))
             .expect("an absolute duration always adds")
     }
 }
@@ -84,6 +104,8 @@ pub(crate) struct Cluster {
     pub(crate) door: Arc<Door>,
     /// Held by whoever lets it die, until it is there again.
     pub(crate) dying: tokio::sync::Mutex<()>,
+    /// Of everything in it.
+    pub(crate) clock: Arc<SimClock>,
     env: Env,
     tokens: Arc<TokenKeys>,
     trace: Trace,
@@ -103,13 +125,15 @@ impl Cluster {
     /// A cluster with an empty disk, not yet started.
     pub(crate) fn new(blueprint: Blueprint, trace: Trace) -> Result<Self, BoxError> {
         let Blueprint { name, seed, .. } = &blueprint;
-        let env = environment(*seed, name, blueprint.skew);
+        let clock = Arc::new(SimClock::new(BEGINNING, blueprint.skew));
+        let env = environment(*seed, name, &clock);
         let tokens = TokenKeys::seeded(&env, DEFAULT_ISSUER, &[DEFAULT_ISSUER.to_owned()])?;
         let mut random = clock::SplitMix::named(*seed, &format!("{name} disk"));
         Ok(Self {
             disk: SimDisk::new(random.next()),
             door: Arc::default(),
             dying: tokio::sync::Mutex::default(),
+            clock,
             env,
             tokens: Arc::new(tokens),
             trace,
@@ -126,8 +150,8 @@ impl Cluster {
 
     /// Time and randomness for a part that runs in this cluster.
     pub(crate) fn environment(&self, part: &str) -> Env {
-        let Blueprint { name, seed, skew, .. } = &self.blueprint;
-        environment(*seed, &format!("{name} {part}"), *skew)
+        let Blueprint { name, seed, .. } = &self.blueprint;
+        environment(*seed, &format!("{name} {part}"), &self.clock)
     }
 
     /// A client of this cluster.
@@ -173,6 +197,10 @@ impl Cluster {
             self.trace
                 .violation(format!("{} broke a promise: {broken}", self.name()));
         }
+        if let Some((key, found)) = promises.resolved.take() {
+            let new = found.as_ref().map(|object| &*object.json);
+            self.trace.written(self.name(), &key, new);
+        }
         *self.promises.lock().unwrap_or_else(PoisonError::into_inner) = promises;
 
         let revision = store.revision();
@@ -196,6 +224,7 @@ impl Cluster {
         let server = ApiServer::start(apiserver::Config {
             authenticator: Some(Arc::new(authenticator)),
             pods: Some(Arc::new(SimulatedPods)),
+            guard: Some(api::install::limits::refusal),
             ..apiserver::Config::new(
                 source.clone(),
                 self.env.clone(),
@@ -251,16 +280,9 @@ impl Cluster {
     }
 }
 
-fn environment(seed: u64, part: &str, skew: SignedDuration) -> Env {
-    let base: Timestamp = BEGINNING.parse().expect("it is a time");
-    let base = base
-        .saturating_add(skew)
-        .expect("an absolute duration always adds");
+fn environment(seed: u64, part: &str, clock: &Arc<SimClock>) -> Env {
     Env {
-        clock: Arc::new(SimClock {
-            start: Instant::now(),
-            base,
-        }),
+        clock: clock.clone(),
         random: Arc::new(SeededRandom::named(seed, part)),
     }
 }
@@ -287,6 +309,8 @@ pub(crate) struct Role {
     pub(crate) fuse: Arc<Fuse>,
     /// What its requests to its own cluster go over.
     pub(crate) link: Link,
+    /// Whether it is to run at all.
+    pub(crate) wanted: watch::Sender<bool>,
     /// Runs it until it is dropped.
     pub(crate) run: Box<dyn Fn() -> RunningRole + Send + Sync>,
 }
@@ -297,16 +321,28 @@ pub(crate) type RunningRole = std::pin::Pin<Box<dyn Future<Output = Result<(), B
 impl Role {
     /// Runs it, again and again; `pauses` decides how long it is away.
     pub(crate) async fn keep(&self, trace: &Trace, pauses: &mut clock::SplitMix) {
+        let (mut wanted, mut unwanted) = (self.wanted.subscribe(), self.wanted.subscribe());
         loop {
+            // The sender lives as long as the role.
+            if wanted.wait_for(|wanted| *wanted).await.is_err() {
+                return;
+            }
             let ended = tokio::select! {
                 biased;
-                () = self.fuse.blown() => None,
-                ended = (self.run)() => Some(ended),
+                () = self.fuse.blown() => End::Died,
+                _ = unwanted.wait_for(|wanted| !*wanted) => End::Dismissed,
+                ended = (self.run)() => End::ByItself(ended),
             };
             match ended {
-                None => trace.fault(&self.cluster, &format!("{} died", self.name)),
-                Some(Ok(())) => trace.violation(format!("{} of {} ended by itself", self.name, self.cluster)),
-                Some(Err(error)) => {
+                End::Died => trace.fault(&self.cluster, &format!("{} died", self.name)),
+                End::Dismissed => {
+                    trace.line(&self.cluster, &format!("{} is stopped", self.name));
+                    continue;
+                }
+                End::ByItself(Ok(())) => {
+                    trace.violation(format!("{} of {} ended by itself", self.name, self.cluster));
+                }
+                End::ByItself(Err(error)) => {
                     let error = runtime::Chain(&*error).to_string();
                     trace.violation(format!("{} of {} ended: {error}", self.name, self.cluster));
                 }
@@ -315,4 +351,11 @@ impl Role {
             trace.line(&self.cluster, &format!("{} starts again", self.name));
         }
     }
+}
+
+/// How a role's life ends.
+enum End {
+    Died,
+    Dismissed,
+    ByItself(Result<(), BoxError>),
 }

@@ -135,7 +135,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    async fn send(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn send(self, request: Request<Full<Bytes>>) -> Result<Response<Body>, BoxError> {
         let Self {
             door,
             identity,
@@ -158,16 +158,27 @@ impl Way {
         let Behind { server, dead } = door.behind()?;
         let mut connection = link.connect(dead)?;
         let (mut request, loses) = (request, link.loses_answer());
-        let caller = match identity {
-            Identity::User(user) => Caller::User(user),
-            Identity::Token(token) => {
-                let value = HeaderValue::try_from(format!("Bearer {token}"))?;
-                request.headers_mut().insert(http::header::AUTHORIZATION, value);
-                Caller::Peer(Peer::default())
-            }
+        if let Identity::Token(token) = &identity {
+            let value = HeaderValue::try_from(format!("Bearer {token}"))?;
+            request.headers_mut().insert(http::header::AUTHORIZATION, value);
+        }
+        let caller = || match &identity {
+            Identity::User(user) => Caller::User(user.clone()),
+            Identity::Token(_) => Caller::Peer(Peer::default()),
         };
+        let watch = is_watch(&request);
+        let twin = (is_write(request.method()) && link.repeats()).then(|| request.clone());
         // A silent link delays what it has taken on; that is as good as losing it later.
-        let response = connection.carry(server.handle(request, caller)).await?;
+        let answer = server.handle(request.map(Body::new), caller());
+        let response = connection.carry(answer).await?;
+        if let Some(twin) = twin {
+            // What the second one is answered, nobody hears.
+            drop(
+                connection
+                    .carry(server.handle(twin.map(Body::new), caller()))
+                    .await?,
+            );
+        }
         if deadly == Some(Moment::After) {
             fuse.blow().await;
         }
@@ -177,8 +188,15 @@ impl Way {
                 io::Error::new(io::ErrorKind::ConnectionReset, "the simulated answer was lost").into(),
             );
         }
-        Ok(response.map(|body| Body::new(CarriedBody::new(body, connection))))
+        Ok(response.map(|body| Body::new(CarriedBody::new(body, connection, watch))))
     }
+}
+
+fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|part| ["watch=true", "watch=1"].contains(&part))
 }
 
 fn is_write(method: &Method) -> bool {
@@ -195,7 +213,7 @@ impl tower::Service<Request<Full<Bytes>>> for Way {
     }
 
     fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        Box::pin(self.clone().send(request.map(Body::new)))
+        Box::pin(self.clone().send(request))
     }
 }
 

@@ -8,9 +8,10 @@ use kubeio::Patch;
 use serde_json::json;
 
 use super::cluster::{Cluster, Death};
-use super::door::Moment;
-use super::fleet::{Fleet, MEMBERS, Member};
+use super::door::{Fuse, Moment};
+use super::fleet::Fleet;
 use super::link::Link;
+use super::world;
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +51,52 @@ pub(crate) enum Fault {
     },
     /// A control plane has no disk space for a while.
     FullDisk { cluster: usize, lasts: Duration },
+    /// What is written over a link, and what its watches tell, arrives twice.
+    Repeat {
+        way: Over,
+        per_mille: usize,
+        lasts: Duration,
+    },
+    /// Each piece of a watch comes late, one watch overtakes another.
+    Reorder {
+        way: Over,
+        most: Duration,
+        lasts: Duration,
+    },
+    /// Somebody sets a cluster's clock, and after a while sets it right.
+    SetClock {
+        cluster: usize,
+        forward_ms: i64,
+        lasts: Duration,
+    },
     /// Somebody deletes the Deployment in a member.
     DeleteInMember { member: usize },
     /// Somebody scales the Deployment in a member.
     ScaleInMember { member: usize },
+}
+
+/// A link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// From a role to its own cluster.
+    Near { role: usize },
+    /// From a member's agent to the parent.
+    Far { member: usize },
+}
+
+impl Over {
+    fn link(self, fleet: &Fleet) -> (&Link, String) {
+        match self {
+            Self::Near { role } => {
+                let role = &fleet.roles[role];
+                (&role.link, format!("{} {}", role.cluster, role.name))
+            }
+            Self::Far { member } => {
+                let member = &fleet.members[member];
+                (&member.requests, member.cluster.name().to_owned())
+            }
+        }
+    }
 }
 
 /// A fault and when it begins.
@@ -90,21 +133,30 @@ impl Span<'_> {
 const BUSY: Duration = Duration::from_millis(2_500);
 
 /// Chooses the faults of a part of a run.
-pub(crate) fn plan(random: &mut SplitMix, roles: usize, most: usize, span: Span<'_>) -> Vec<Planned> {
+pub(crate) fn plan(random: &mut SplitMix, fleet: &Fleet, most: usize, span: Span<'_>) -> Vec<Planned> {
     let mut faults: Vec<Planned> = (0..random.below(most + 1))
         .map(|_| Planned {
             at: span.choose(random),
-            fault: choose(random, roles),
+            fault: choose(random, (fleet.members.len(), fleet.roles.len())),
         })
         .collect();
     faults.sort_by_key(|planned| planned.at);
     faults
 }
 
-fn choose(random: &mut SplitMix, roles: usize) -> Fault {
-    let kind = random.below(14);
-    let member = random.below(MEMBERS);
+fn choose(random: &mut SplitMix, (members, roles): (usize, usize)) -> Fault {
+    let kind = random.below(20);
+    let member = random.below(members);
     let lasts = Duration::from_millis(random.below(40_000) as u64 + 100);
+    let way = |random: &mut SplitMix| {
+        if random.coin() {
+            Over::Far { member }
+        } else {
+            Over::Near {
+                role: random.below(roles),
+            }
+        }
+    };
     match kind {
         0 => Fault::CutTunnel { member },
         1 => Fault::Partition { member, lasts },
@@ -115,7 +167,7 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
             lasts,
         },
         4..=6 => Fault::Crash {
-            cluster: random.below(MEMBERS + 1),
+            cluster: random.below(members + 1),
             after_steps: 1 + random.below(30) as u64,
             death: if random.below(4) == 0 {
                 Death::Kill
@@ -134,7 +186,7 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
             },
         },
         9 => Fault::FullDisk {
-            cluster: random.below(MEMBERS + 1),
+            cluster: random.below(members + 1),
             lasts: lasts / 2,
         },
         10 => Fault::DeleteInMember { member },
@@ -145,6 +197,21 @@ fn choose(random: &mut SplitMix, roles: usize) -> Fault {
             role: random.below(roles),
             per_mille: 50 + random.below(400),
             lasts: lasts / 2,
+        },
+        13 | 14 => Fault::Repeat {
+            way: way(random),
+            per_mille: 100 + random.below(900),
+            lasts,
+        },
+        15 | 16 => Fault::Reorder {
+            way: way(random),
+            most: Duration::from_millis(random.below(4_000) as u64 + 50),
+            lasts,
+        },
+        17 | 18 => Fault::SetClock {
+            cluster: random.below(members + 1),
+            forward_ms: random.below(600_000) as i64 - 300_000,
+            lasts,
         },
         _ => Fault::ScaleInMember { member },
     }
@@ -183,6 +250,20 @@ impl fmt::Display for Fault {
                 write!(f, "a role is to die at its write {after_writes} ({moment:?})")
             }
             Self::FullDisk { lasts, .. } => write!(f, "no disk space for {lasts:?}"),
+            Self::Repeat { per_mille, lasts, .. } => {
+                write!(
+                    f,
+                    "{per_mille} of 1000 writes and events arrive twice for {lasts:?}"
+                )
+            }
+            Self::Reorder { most, lasts, .. } => {
+                write!(f, "events come up to {most:?} late for {lasts:?}")
+            }
+            Self::SetClock {
+                forward_ms, lasts, ..
+            } => {
+                write!(f, "the clock is set by {forward_ms} ms for {lasts:?}")
+            }
             Self::DeleteInMember { .. } => f.write_str("somebody deletes the Deployment"),
             Self::ScaleInMember { .. } => f.write_str("somebody scales the Deployment"),
         }
@@ -207,45 +288,44 @@ impl Fault {
                 member.tunnel.reset();
             }
             Self::Partition { member, lasts } => {
-                let member = &fleet.members[member];
-                tell(member.cluster.name());
-                cut_off(fleet, member, Link::refuse, lasts).await;
+                self.cut_off(fleet, member, Link::refuse, lasts).await;
             }
             Self::Silence { member, lasts } => {
-                let member = &fleet.members[member];
-                tell(member.cluster.name());
-                cut_off(fleet, member, Link::silence, lasts).await;
+                self.cut_off(fleet, member, Link::silence, lasts).await;
             }
             Self::LoseAnswers {
                 member,
                 per_mille,
                 lasts,
             } => {
-                let member = &fleet.members[member];
-                tell(member.cluster.name());
-                member.requests.lose(per_mille);
-                tokio::time::sleep(lasts).await;
-                member.requests.lose(0);
+                let way = Over::Far { member };
+                self.meanwhile(fleet, way, |link| link.lose(per_mille), lasts)
+                    .await;
             }
             Self::LoseNearAnswers {
                 role,
                 per_mille,
                 lasts,
             } => {
-                let role = &fleet.roles[role];
-                fleet
-                    .trace
-                    .fault(&role.cluster, &format!("{}: {self}", role.name));
-                role.link.lose(per_mille);
-                tokio::time::sleep(lasts).await;
-                role.link.lose(0);
+                let way = Over::Near { role };
+                self.meanwhile(fleet, way, |link| link.lose(per_mille), lasts)
+                    .await;
+            }
+            Self::Repeat {
+                way,
+                per_mille,
+                lasts,
+            } => {
+                self.meanwhile(fleet, way, |link| link.repeat(per_mille), lasts)
+                    .await;
+            }
+            Self::Reorder { way, most, lasts } => {
+                self.meanwhile(fleet, way, |link| link.hold(most), lasts).await;
             }
             Self::ResetNear { role } => {
-                let role = &fleet.roles[role];
-                fleet
-                    .trace
-                    .fault(&role.cluster, &format!("{}: {self}", role.name));
-                role.link.reset();
+                let (link, name) = Over::Near { role }.link(fleet);
+                tell(&name);
+                link.reset();
             }
             Self::Crash {
                 cluster: index,
@@ -260,31 +340,32 @@ impl Fault {
                 after_writes,
                 moment,
             } => {
-                let role = &fleet.roles[role];
-                role.fuse.light(after_writes, moment);
-                tokio::time::sleep(PATIENCE).await;
-                role.fuse.disarm();
+                let fuse = &fleet.roles[role].fuse;
+                kill_at(fuse, after_writes, moment).await;
             }
             Self::FullDisk {
                 cluster: index,
                 lasts,
             } => {
-                let cluster = cluster(index);
-                tell(cluster.name());
-                cluster.disk.set_capacity(Some(cluster.disk.used()));
-                tokio::time::sleep(lasts).await;
-                cluster.disk.set_capacity(None);
-                fleet.trace.line(cluster.name(), "has disk space again");
+                tell(cluster(index).name());
+                fill_disk(fleet, cluster(index), lasts).await;
+            }
+            Self::SetClock {
+                cluster: index,
+                forward_ms,
+                lasts,
+            } => {
+                tell(cluster(index).name());
+                set_clock(fleet, cluster(index), forward_ms, lasts).await;
             }
             Self::DeleteInMember { member } => {
-                let cluster = &fleet.members[member].cluster;
-                fleet.trace.excuse(cluster.name());
+                let cluster = by_hand(fleet, member);
                 if delete_by_hand(cluster).await.is_ok() {
                     tell(cluster.name());
                 }
             }
             Self::ScaleInMember { member } => {
-                let cluster = &fleet.members[member].cluster;
+                let cluster = by_hand(fleet, member);
                 if scale_by_hand(cluster).await.is_ok() {
                     tell(cluster.name());
                 }
@@ -293,15 +374,58 @@ impl Fault {
     }
 }
 
-/// Takes a member away from the parent for a while.
-async fn cut_off(fleet: &Fleet, member: &Member, cut: fn(&Link), lasts: Duration) {
-    let links = [&member.requests, &member.tunnel];
-    links.into_iter().for_each(cut);
+impl Fault {
+    /// Takes a member away from the parent for a while.
+    async fn cut_off(&self, fleet: &Fleet, member: usize, cut: fn(&Link), lasts: Duration) {
+        let member = &fleet.members[member];
+        let name = member.cluster.name();
+        fleet.trace.fault(name, &self.to_string());
+        let links = [&member.requests, &member.tunnel];
+        links.into_iter().for_each(cut);
+        tokio::time::sleep(lasts).await;
+        links.into_iter().for_each(Link::mend);
+        fleet.trace.line(name, "reaches the parent again");
+    }
+
+    /// A link is not as it should be for a while.
+    async fn meanwhile(&self, fleet: &Fleet, way: Over, worsen: impl FnOnce(&Link), lasts: Duration) {
+        let (link, name) = way.link(fleet);
+        fleet.trace.fault(&name, &self.to_string());
+        worsen(link);
+        tokio::time::sleep(lasts).await;
+        link.lose(0);
+        link.repeat(0);
+        link.hold(Duration::ZERO);
+    }
+}
+
+/// Kills a role at a write, if it writes so much in time.
+async fn kill_at(fuse: &Fuse, writes: u32, moment: Moment) {
+    fuse.light(writes, moment);
+    tokio::time::sleep(PATIENCE).await;
+    fuse.disarm();
+}
+
+async fn fill_disk(fleet: &Fleet, cluster: &Cluster, lasts: Duration) {
+    cluster.disk.set_capacity(Some(cluster.disk.used()));
     tokio::time::sleep(lasts).await;
-    links.into_iter().for_each(Link::mend);
-    fleet
-        .trace
-        .line(member.cluster.name(), "reaches the parent again");
+    cluster.disk.set_capacity(None);
+    fleet.trace.line(cluster.name(), "has disk space again");
+}
+
+async fn set_clock(fleet: &Fleet, cluster: &Cluster, forward_ms: i64, lasts: Duration) {
+    cluster.clock.set_forward(forward_ms);
+    tokio::time::sleep(lasts).await;
+    cluster.clock.set_forward(-forward_ms);
+    fleet.trace.line(cluster.name(), "has the right time again");
+}
+
+/// What comes of what a person does to the Deployment is nobody's fault.
+fn by_hand(fleet: &Fleet, member: usize) -> &Cluster {
+    let cluster = &fleet.members[member].cluster;
+    let key = world::deployment(world::APPLICATION, "nginx");
+    fleet.trace.with_world(|world| world.by_hand(cluster.name(), key));
+    cluster
 }
 
 async fn delete_by_hand(cluster: &Cluster) -> Result<(), kubeio::Error> {

@@ -13,18 +13,27 @@ use kubeio::Client;
 use members::NodeSpec;
 use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::cluster::{AUTHORITY_PEM, Blueprint, Cluster, Death, Role, RunningRole};
 use super::door::{Door, Fuse, Identity, Sockets, Way};
 use super::link::Link;
 use super::trace::Trace;
+use super::world::{FOREIGN, MEANT};
 
-/// How many members a fleet has.
-pub(crate) const MEMBERS: usize = 3;
+/// Into which members the parent applies; the others' agents do it themselves.
+fn is_pushed(index: usize) -> bool {
+    index % 10 == 3
+}
 
-/// The member into which the parent applies; the others' agents do it themselves.
-const PUSHED: &str = "member-3";
+/// The label of the side that a cluster is on.
+pub(crate) const SIDE: &str = "side";
+
+/// The side that a cluster is on.
+pub(crate) fn side(index: usize) -> &'static str {
+    if index.is_multiple_of(2) { "right" } else { "left" }
+}
 
 /// What the agents register with.
 const BOOTSTRAP_TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
@@ -41,6 +50,10 @@ pub(crate) struct Member {
     pub(crate) requests: Link,
     /// What the agent's tunnel goes over.
     pub(crate) tunnel: Link,
+    /// How many nodes it has.
+    pub(crate) nodes: usize,
+    /// Its agent.
+    pub(crate) agent: Arc<Role>,
 }
 
 /// Everything that is simulated.
@@ -49,12 +62,59 @@ pub(crate) struct Fleet {
     pub(crate) parent: Arc<Cluster>,
     pub(crate) members: Vec<Member>,
     pub(crate) roles: Vec<Arc<Role>>,
+    pub(crate) pace: Pace,
+}
+
+/// How often the agents of a fleet give signs of life: seldom in a large one, as one would have it in earnest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Between two reports.
+    pub(crate) report: Duration,
+    /// How long an agent's own Lease is respected.
+    lease: Duration,
+}
+
+impl Pace {
+    fn of(clusters: usize) -> Self {
+        let large = clusters > 30;
+        Self {
+            report: Duration::from_secs(if large { 60 } else { 10 }),
+            lease: Duration::from_secs(if large { 60 } else { 15 }),
+        }
+    }
+}
+
+/// How wrong a cluster's clock is from the beginning: by little, or for some by a lot.
+fn skew(random: &mut SplitMix) -> SignedDuration {
+    let most = if random.below(4) == 0 { 600_000 } else { 1_500 };
+    SignedDuration::from_millis(random.below(2 * most) as i64 - most as i64)
+}
+
+/// What a member begins with: what an agent needs, and what others have there.
+fn child_objects() -> Vec<Value> {
+    let mut objects = api::install::child(&api::install::ChildOptions::default());
+    let metadata = |name: &str| json!({"name": name, "namespace": FOREIGN});
+    let labels = json!({"app": "theirs"});
+    objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FOREIGN}}));
+    objects.push(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("nginx"), "data": {"a": "b"}}),
+    );
+    // The application's name in another namespace.
+    objects.push(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata("nginx"),
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "theirs", "image": "theirs:1"}]},
+        }},
+    }));
+    objects
 }
 
 impl Fleet {
     /// Builds a fleet and starts its control planes; no role runs yet.
-    pub(crate) async fn start(seed: u64, trace: &Trace) -> Result<Self, BoxError> {
+    pub(crate) async fn start(seed: u64, clusters: usize, trace: &Trace) -> Result<Self, BoxError> {
         let mut random = SplitMix::named(seed, "fleet");
+        let pace = Pace::of(clusters);
         let parent = Arc::new(Cluster::new(
             Blueprint {
                 name: "parent".to_owned(),
@@ -68,33 +128,43 @@ impl Fleet {
         parent.start().await?;
         let mut roles = vec![scheduler(seed, &parent), controllers(seed, &parent)];
         let mut members = Vec::new();
-        for index in 1..=MEMBERS {
+        for index in 1..=clusters {
             let name = format!("member-{index}");
-            let skew = SignedDuration::from_millis(random.below(3_000) as i64 - 1_500);
-            let objects = api::install::child(&api::install::ChildOptions::default());
             let blueprint = Blueprint {
                 name: name.clone(),
                 seed,
-                skew,
-                objects,
+                skew: skew(&mut random),
+                objects: child_objects(),
                 hub: false,
             };
             let cluster = Arc::new(Cluster::new(blueprint, trace.clone())?);
             cluster.start().await?;
-            let member = Member {
+            let nodes = 1 + random.below(2);
+            let links = [
+                Link::new(seed, &format!("{name} requests"), FAR),
+                Link::new(seed, &format!("{name} tunnel"), FAR),
+            ];
+            let agent = agent_of(seed, (index, pace), &cluster, &links, &parent);
+            roles.push(workloads(seed, &cluster, nodes));
+            roles.push(agent.clone());
+            let [requests, tunnel] = links;
+            members.push(Member {
                 cluster,
-                requests: Link::new(seed, &format!("{name} requests"), FAR),
-                tunnel: Link::new(seed, &format!("{name} tunnel"), FAR),
-            };
-            roles.push(workloads(seed, &member.cluster, 1 + random.below(2)));
-            roles.push(agent_of(seed, &member, &parent));
-            members.push(member);
+                requests,
+                tunnel,
+                nodes,
+                agent,
+            });
+            if index % 100 == 0 {
+                trace.line("-", &format!("{index} of {clusters} clusters are up"));
+            }
         }
         Ok(Self {
             trace: trace.clone(),
             parent,
             members,
             roles,
+            pace,
         })
     }
 
@@ -158,6 +228,7 @@ fn role(
         name,
         fuse,
         link,
+        wanted: watch::Sender::new(true),
         run: Box::new(move || run(client.clone(), env.clone())),
     })
 }
@@ -165,7 +236,9 @@ fn role(
 fn scheduler(seed: u64, parent: &Cluster) -> Arc<Role> {
     let called = ("scheduler", "scheduler");
     role(seed, parent, called, account(names::SCHEDULER), |client, env| {
-        let config = scheduler::Config::default();
+        let mut config = scheduler::Config::default();
+        // Every cluster that is meant is to be bound, however many there are.
+        config.placement.percentage_to_score = 100;
         boxed(scheduler::run(config, client, env, CancellationToken::new()))
     })
 }
@@ -202,8 +275,13 @@ fn workloads(seed: u64, cluster: &Cluster, nodes: usize) -> Arc<Role> {
     })
 }
 
-fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
-    let cluster = &member.cluster;
+fn agent_of(
+    seed: u64,
+    (index, pace): (usize, Pace),
+    cluster: &Arc<Cluster>,
+    [requests, tunnel]: &[Link; 2],
+    parent: &Cluster,
+) -> Arc<Role> {
     let fuse = Arc::new(Fuse::default());
     let link = Link::new(seed, &format!("{} agent", cluster.name()), NEAR);
     let child = Child {
@@ -215,8 +293,8 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
     };
     let connector = Arc::new(Connector {
         door: parent.door.clone(),
-        requests: member.requests.clone(),
-        tunnel: member.tunnel.clone(),
+        requests: requests.clone(),
+        tunnel: tunnel.clone(),
         fuse: fuse.clone(),
     });
     let env = cluster.environment("agent");
@@ -229,14 +307,17 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
             format!("{name}_{}", env.uuid()),
         );
         config.cluster_name = Some(name.clone());
-        config
-            .cluster_labels
-            .insert("demo".to_owned(), "nginx".to_owned());
-        if name == PUSHED {
+        for (key, value) in [MEANT, (SIDE, side(index))] {
+            config.cluster_labels.insert(key.to_owned(), value.to_owned());
+        }
+        if is_pushed(index) {
             config.sync_mode = SyncMode::Push;
             config.gates.app_pusher = true;
         }
-        config.report_interval = Duration::from_secs(10);
+        config.report_interval = pace.report;
+        config.lease_duration = pace.lease;
+        config.renew_deadline = pace.lease * 2 / 3;
+        config.retry_period = pace.lease * 2 / 15;
         config.collect_interval = Duration::from_secs(5);
         // Without TLS, which is neither simulated nor deterministic.
         config.child_url = format!("http://{name}.sim:6443");
@@ -254,6 +335,7 @@ fn agent_of(seed: u64, member: &Member, parent: &Cluster) -> Arc<Role> {
         name: "agent",
         fuse,
         link,
+        wanted: watch::Sender::new(true),
         run: Box::new(run),
     })
 }

@@ -16,6 +16,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use runtime::CancellationToken;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
+use tokio::time::Sleep;
 
 /// How a link is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +34,12 @@ struct State {
     condition: Condition,
     /// Grows when everything that goes through it is reset.
     generation: u64,
-    /// Of how many answers in a thousand get lost.
+    /// How many answers in a thousand get lost.
     lost_per_mille: usize,
+    /// How many writes, and how many pieces of a watch, in a thousand arrive twice.
+    twice_per_mille: usize,
+    /// Each piece of a watch takes up to this long, so that one watch overtakes another.
+    hold: Duration,
 }
 
 /// A link. Clones are the same.
@@ -53,6 +58,8 @@ impl Link {
             condition: Condition::Open,
             generation: 0,
             lost_per_mille: 0,
+            twice_per_mille: 0,
+            hold: Duration::ZERO,
         };
         Self {
             state: watch::Sender::new(state),
@@ -93,6 +100,32 @@ impl Link {
     /// Sets how many answers in a thousand get lost.
     pub(crate) fn lose(&self, per_mille: usize) {
         self.state.send_modify(|state| state.lost_per_mille = per_mille);
+    }
+
+    /// Sets how many writes, and pieces of a watch, in a thousand arrive twice.
+    pub(crate) fn repeat(&self, per_mille: usize) {
+        self.state.send_modify(|state| state.twice_per_mille = per_mille);
+    }
+
+    /// Sets how long a piece of a watch takes at most.
+    pub(crate) fn hold(&self, most: Duration) {
+        self.state.send_modify(|state| state.hold = most);
+    }
+
+    /// Whether this arrives twice.
+    pub(crate) fn repeats(&self) -> bool {
+        let per_mille = self.state.borrow().twice_per_mille;
+        per_mille > 0 && self.draw(1_000) < per_mille
+    }
+
+    /// How long this piece of a watch takes.
+    fn held_for(&self) -> Duration {
+        let most = self.state.borrow().hold.as_millis();
+        let most = usize::try_from(most).unwrap_or(0);
+        if most == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(self.draw(most) as u64)
     }
 
     /// Whether nothing arrives.
@@ -243,12 +276,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Carried<S> {
 pub(crate) struct CarriedBody {
     body: Body,
     connection: Connection,
+    /// Whether it is a watch: pieces of it may come late, and twice.
+    watch: bool,
+    /// What has been sent and is still under way.
+    late: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
+    /// What comes once more.
+    again: Option<Bytes>,
 }
 
 impl CarriedBody {
     /// Puts a body on a connection.
-    pub(crate) fn new(body: Body, connection: Connection) -> Self {
-        Self { body, connection }
+    pub(crate) fn new(body: Body, connection: Connection, watch: bool) -> Self {
+        Self {
+            body,
+            connection,
+            watch,
+            late: None,
+            again: None,
+        }
     }
 }
 
@@ -261,18 +306,80 @@ impl HttpBody for CarriedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
-        match this.connection.poll(context) {
-            Poll::Ready(Ok(())) => Pin::new(&mut this.body).poll_frame(context),
-            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error.into()))),
-            Poll::Pending => Poll::Pending,
+        if let Err(error) = std::task::ready!(this.connection.poll(context)) {
+            return Poll::Ready(Some(Err(error.into())));
         }
+        if let Some((due, _)) = &mut this.late {
+            std::task::ready!(due.as_mut().poll(context));
+            let late = this.late.take();
+            return Poll::Ready(late.map(|(_, frame)| Ok(frame)));
+        }
+        if let Some(again) = this.again.take() {
+            return Poll::Ready(Some(Ok(Frame::data(again))));
+        }
+        let frame = match std::task::ready!(Pin::new(&mut this.body).poll_frame(context)) {
+            Some(Ok(frame)) if this.watch => frame,
+            other => return Poll::Ready(other),
+        };
+        let link = &this.connection.link;
+        if link.repeats() {
+            this.again = frame.data_ref().cloned();
+        }
+        let takes = link.held_for();
+        if takes.is_zero() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        this.late = Some((Box::pin(tokio::time::sleep(takes)), frame));
+        Pin::new(this).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.late.is_none() && self.again.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.watch {
+            SizeHint::default()
+        } else {
+            self.body.size_hint()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, StreamBody};
+
+    use super::*;
+
+    async fn arrives(link: &Link, watch: bool) -> Vec<Bytes> {
+        let pieces =
+            ["one", "two"].map(|text| Ok::<_, BoxError>(Frame::data(Bytes::from_static(text.as_bytes()))));
+        let body = Body::new(StreamBody::new(futures::stream::iter(pieces)));
+        let connection = link.connect(CancellationToken::new()).unwrap();
+        let mut body = CarriedBody::new(body, connection, watch);
+        let mut arrived = Vec::new();
+        while let Some(frame) = body.frame().await {
+            arrived.push(frame.unwrap().into_data().unwrap());
+        }
+        arrived
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_of_a_watch_arrive_twice_and_late_and_in_order() {
+        let link = Link::new(1, "link", Duration::from_millis(1));
+        assert_eq!(arrives(&link, true).await, ["one", "two"]);
+        link.repeat(1_000);
+        assert_eq!(arrives(&link, true).await, ["one", "one", "two", "two"]);
+        assert_eq!(arrives(&link, false).await, ["one", "two"]);
+        link.repeat(0);
+        link.hold(Duration::from_secs(9));
+        let start = tokio::time::Instant::now();
+        assert_eq!(arrives(&link, true).await, ["one", "two"]);
+        assert!(start.elapsed() > Duration::from_millis(100));
+        link.hold(Duration::ZERO);
+        let start = tokio::time::Instant::now();
+        assert_eq!(arrives(&link, true).await, ["one", "two"]);
+        assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }

@@ -1,33 +1,40 @@
 //! `sim`: a whole fleet on one thread, with virtual time, simulated disks and network, and faults. One seed makes one
 //! run, to the byte of its trace.
 //!
-//! A parent with hub, scheduler and controllers, and three members with agents, all of them the very code that runs
-//! in earnest; only time, randomness, disks and what lies between the clusters are simulated. An application is sent
-//! out, changed and taken back while tunnels are cut, members cut off, stores crash and roles die between two writes;
-//! in the end everything must have come right, nothing that was acknowledged may be lost, and nobody may write
-//! without need. [`run_together`] tells another story: of edits that are meant together. The entry points are [`run`],
-//! [`run_together`] and [`run_fresh`].
+//! A parent with hub, scheduler and controllers, and members with agents, all of them the very code that runs in
+//! earnest; only time, randomness, disks and what lies between the clusters are simulated. An application is sent
+//! out, changed, moved and taken back while clusters leave and join, tunnels are cut, members cut off, clocks set,
+//! stores crash and roles die between two writes. What must hold at each write is checked at each write, and what has
+//! to come right, whenever nothing has gone wrong for a while (`invariants.rs`); nothing that was acknowledged may be
+//! lost, and nobody may write without need. [`run_together`] tells another story: of edits that are meant together. The
+//! entry points are [`run`], [`run_told`], [`run_together`] and [`run_fresh`].
 
 mod cluster;
 mod door;
 mod fault;
 mod fleet;
+mod invariants;
 mod link;
 mod recorded;
 mod scenario;
 mod together;
 mod trace;
+mod world;
 
 use std::fmt;
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, RngSeed, UnhandledPanic};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use self::trace::{Listener, Trace};
+use self::trace::{Listener, Teller, Trace};
 
+/// How many clusters a run has that says nothing else.
+const CLUSTERS: usize = 3;
 /// How many lines of the trace a failure shows.
 const TAIL: usize = 40;
 
@@ -36,14 +43,46 @@ const TAIL: usize = 40;
 pub struct SimConfig {
     /// The seed.
     pub seed: u64,
-    /// How many faults at most happen in the first part of a run, half as many in the later parts. Default 6.
+    /// How many faults at most happen in the first part of a run, half as many in the later parts. Default 6;
+    /// [`Self::faults_among`] grows with the fleet.
     pub faults: usize,
+    /// How many clusters there are beside the parent. Default 3.
+    pub clusters: usize,
+    /// For how long, in virtual time, things go on happening; `None` for the few that every run has.
+    pub lasts: Option<Duration>,
 }
 
 impl SimConfig {
+    /// How many faults a run of so many clusters has at most at its beginning.
+    pub fn faults_among(clusters: usize) -> usize {
+        (clusters / 20).max(6)
+    }
+
     /// The usual run of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, faults: 6 }
+        Self {
+            seed,
+            faults: 6,
+            clusters: CLUSTERS,
+            lasts: None,
+        }
+    }
+}
+
+/// As the flags of `tombolo sim`.
+impl fmt::Display for SimConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            faults,
+            clusters,
+            lasts,
+        } = self;
+        write!(f, "--seed {seed} --faults {faults}")?;
+        if *clusters != CLUSTERS {
+            write!(f, " --clusters {clusters}")?;
+        }
+        lasts.map_or(Ok(()), |lasts| write!(f, " --for {}s", lasts.as_secs()))
     }
 }
 
@@ -79,10 +118,8 @@ impl fmt::Display for SimReport {
 /// A run that did not.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct SimFailure {
-    /// Its seed.
-    pub seed: u64,
-    /// How many faults were allowed.
-    pub most_faults: usize,
+    /// What was simulated.
+    pub config: SimConfig,
     /// What was violated.
     pub violated: String,
     /// What had gone wrong.
@@ -96,14 +133,13 @@ pub struct SimFailure {
 impl fmt::Display for SimFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            seed,
-            most_faults,
+            config,
             violated,
             faults,
             trace,
             log,
         } = self;
-        writeln!(f, "seed {seed}: {violated}")?;
+        writeln!(f, "seed {}: {violated}", config.seed)?;
         writeln!(f, "faults:")?;
         faults.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         let told: Vec<&String> = trace.iter().filter(|line| !is_sign_of_life(line)).collect();
@@ -117,10 +153,7 @@ impl fmt::Display for SimFailure {
             .try_for_each(|line| writeln!(f, "  {line}"))?;
         writeln!(f, "the last warnings:")?;
         log.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
-        write!(
-            f,
-            "replay: tombolo sim --seed {seed} --faults {most_faults} --trace"
-        )
+        write!(f, "replay: tombolo sim {config} --trace")
     }
 }
 
@@ -139,7 +172,18 @@ fn is_sign_of_life(line: &str) -> bool {
 /// # Errors
 /// What was violated, and how it came to that.
 pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
-    run_story(config, |config, trace| Box::pin(scenario::live(config, trace)))
+    record(config, Trace::default(), main_story)
+}
+
+/// Like [`run`], and tells meanwhile how far it is: virtual minutes and seconds, and what has come true.
+///
+/// # Errors
+/// What was violated, and how it came to that.
+pub fn run_told(
+    config: &SimConfig,
+    teller: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<SimReport, Box<SimFailure>> {
+    record(config, Trace::told_to(Teller(Some(Arc::new(teller)))), main_story)
 }
 
 /// Runs another story for one seed: replicas and weights, and then feeds, are edited shortly after each other, again and
@@ -148,15 +192,26 @@ pub fn run(config: &SimConfig) -> Result<SimReport, Box<SimFailure>> {
 /// # Errors
 /// What was violated, and how it came to that.
 pub fn run_together(seed: u64) -> Result<SimReport, Box<SimFailure>> {
-    let config = SimConfig { seed, faults: 0 };
-    run_story(&config, |config, trace| Box::pin(together::live(config, trace)))
+    let config = SimConfig {
+        faults: 0,
+        ..SimConfig::new(seed)
+    };
+    record(&config, Trace::default(), |config, trace| {
+        Box::pin(together::live(config, trace))
+    })
 }
 
 /// What happens in a run.
 type Story = for<'a> fn(&'a SimConfig, &'a Trace) -> futures::future::LocalBoxFuture<'a, Result<(), String>>;
 
-fn run_story(config: &SimConfig, story: Story) -> Result<SimReport, Box<SimFailure>> {
-    let trace = Trace::default();
+fn main_story<'a>(
+    config: &'a SimConfig,
+    trace: &'a Trace,
+) -> futures::future::LocalBoxFuture<'a, Result<(), String>> {
+    Box::pin(scenario::live(config, trace))
+}
+
+fn record(config: &SimConfig, trace: Trace, story: Story) -> Result<SimReport, Box<SimFailure>> {
     let subscriber = tracing_subscriber::registry()
         .with(LevelFilter::WARN)
         .with(Listener(trace.clone()));
@@ -177,16 +232,15 @@ fn run_story(config: &SimConfig, story: Story) -> Result<SimReport, Box<SimFailu
         Ok(virtual_seconds) => Ok(SimReport {
             seed: config.seed,
             trace_hash: trace.hash(),
-            trace: trace.lines_from(0),
+            trace: trace.take_lines(),
             virtual_seconds,
             faults: trace.faults(),
         }),
         Err(violated) => Err(Box::new(SimFailure {
-            seed: config.seed,
-            most_faults: config.faults,
+            config: *config,
             violated,
             faults: trace.faults(),
-            trace: trace.lines_from(0),
+            trace: trace.take_lines(),
             log: trace.log(),
         })),
     }
@@ -202,7 +256,7 @@ fn live(config: &SimConfig, trace: &Trace, story: Story) -> Result<f64, String> 
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
-        trace.begin();
+        trace.begin(config);
         story(config, trace).await?;
         Ok(trace.elapsed_ms() as f64 / 1_000.0)
     })

@@ -1,22 +1,27 @@
 //! What happens in a run: a fleet comes up, an application is sent out, changed and taken back, while things go wrong.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, apps, clusters, kubernetes, labels, names};
+use api::{annotations, apps, clusters, kubernetes, names};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clock::SplitMix;
 use futures::FutureExt as _;
-use kubeio::{Client, DeleteOptions, Error, ListOptions, Patch};
+use kubeio::{Client, DeleteOptions, Error, Patch};
 use machinery::{ApiResource, meta};
 use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
+use source::{Key, Resource};
 use tokio::task::JoinSet;
 
 use super::fault::{Fault, Planned, Span, plan};
-use super::fleet::{Fleet, MEMBERS};
+use super::fleet::{Fleet, SIDE, side};
+use super::invariants::{Application, Goal, NOTE, lacks};
 use super::trace::Trace;
+use super::world::{CLUSTERS, MANIFESTS, MEANT, PARENT, SUBSCRIPTIONS, World, key_of};
 use super::{SimConfig, is_sign_of_life};
 use crate::fleet as overview;
 
@@ -24,13 +29,18 @@ use crate::fleet as overview;
 const CONVERGENCE: Duration = Duration::from_secs(300);
 /// How long it takes until every part has noticed everything: longer than a watch waits before it tries again.
 const SETTLED: Duration = Duration::from_secs(20);
+/// How many looks it takes until somebody who waits is told what is missing.
+const LOOKS_TO_TELL: usize = 30;
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long nothing may be written once everything is right.
 const QUIET: Duration = Duration::from_secs(45);
 
-/// How long a member is away at least for the parent to know it.
-const AWAY: Duration = Duration::from_secs(45);
+/// How long a member is away beyond what the parent takes to know it.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// How many clusters are asked through the hub in one look.
+const ASKED_AT_ONCE: usize = 12;
 
 /// How many events may be told then.
 const FEW_EVENTS: usize = 6;
@@ -44,92 +54,24 @@ pub(super) const NAME: &str = "nginx";
 /// # Errors
 /// What was violated.
 pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String> {
-    let fleet = Fleet::start(config.seed, trace)
+    let fleet = Fleet::start(config.seed, config.clusters, trace)
         .await
         .map_err(|error| told("the fleet does not start", &error))?;
     let mut roles = JoinSet::new();
     fleet.run_roles(config.seed, &mut roles);
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let run = Run::of(fleet, trace);
+    let mut run = Run::of(config, fleet, trace);
     let counter = tokio::spawn(count(run.admin.clone(), stop.clone()));
-    let mut random = SplitMix::named(config.seed, "scenario");
-
-    let shape = if random.coin() {
-        Shape::Replicated
-    } else {
-        Shape::Divided
-    };
-    run.trace.line("-", &format!("{shape:?}"));
-    run.trace.may_move(shape == Shape::Divided);
-    // Registration begins at once, the Subscription follows.
-    let (prepare, send) = (moment(&mut random, 5_000), moment(&mut random, 20_000));
-    let span = Span {
-        whole: Duration::from_secs(60),
-        busy: &[Duration::ZERO, prepare + send, prepare + send],
-    };
-    let faults = run.faults(&mut random, config.faults, span);
-    tokio::time::sleep(prepare).await;
-    for object in templates(shape.whole(2)) {
-        run.create(&shadow(&object), namespace(&object), &object).await?;
+    run.begin().await?;
+    run.change_template().await?;
+    if run.random.coin() {
+        run.round().await?;
     }
-    tokio::time::sleep(send).await;
-    run.create(&apps::SUBSCRIPTIONS, Some("default"), &subscription(shape))
-        .await?;
-    run.trace.must_stay(true);
-    run.trace.line("-", "subscription created");
-    run.settle(faults, "everything runs", |run| Box::pin(run.lacks(2)))
-        .await?;
-    run.trace.must_stay(true);
-    run.quiet().await?;
-
-    let (when, faults) = run.next_part(&mut random, config);
-    tokio::time::sleep(when).await;
-    run.persist("the template is changed", || async {
-        let patch = json!({"spec": {"replicas": shape.whole(3)}});
-        let deployment = &templates(3)[2];
-        run.admin
-            .patch(
-                &shadow(deployment),
-                namespace(deployment),
-                NAME,
-                None,
-                Patch::Merge,
-                &patch,
-            )
-            .await
-            .map(drop)
-    })
-    .await?;
-    run.trace.line("-", "template changed");
-    run.settle(faults, "the change is everywhere", |run| Box::pin(run.lacks(3)))
-        .await?;
-    run.trace.must_stay(true);
-
-    if shape == Shape::Replicated && random.coin() {
-        run.leave_and_return(&mut random, config).await?;
+    while run.is_to_go_on() {
+        run.round().await?;
     }
-
-    let away = if random.coin() && config.faults > 0 {
-        run.send_away(&mut random).await?
-    } else {
-        JoinSet::new()
-    };
-    let (when, mut faults) = run.next_part(&mut random, config);
-    faults.spawn(away.join_all().map(drop));
-    tokio::time::sleep(when).await;
-    run.trace.must_stay(false);
-    run.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
-    run.trace.line("-", "subscription deleted");
-    run.settle(faults, "everything is taken back", |run| Box::pin(run.remains()))
-        .await?;
-    for object in templates(2) {
-        run.delete(&shadow(&object), namespace(&object), meta::name(&object))
-            .await?;
-    }
-    run.until("the templates are gone", |run| Box::pin(run.templates_left()))
-        .await?;
-    run.quiet().await?;
+    run.take_back().await?;
     stop.cancel();
     match counter.await {
         Ok(Ok(())) => Ok(()),
@@ -146,12 +88,22 @@ fn told(what: &str, error: &BoxError) -> String {
     format!("{what}: {}", runtime::Chain(&**error))
 }
 
+pub(super) type Look<'a> = futures::future::BoxFuture<'a, Vec<String>>;
+
 /// A fleet in a run.
 pub(super) struct Run<'a> {
+    config: &'a SimConfig,
     pub(super) fleet: Arc<Fleet>,
     pub(super) trace: &'a Trace,
     /// A client of the parent.
     pub(super) admin: Client,
+    random: SplitMix,
+    /// What should come true.
+    goal: Goal,
+    /// How much a cluster of the left and of the right side counts where replicas are divided.
+    weights: [u64; 2],
+    /// How often clusters were asked through the hub.
+    asked: usize,
 }
 
 /// How replicas come to clusters.
@@ -159,27 +111,37 @@ pub(super) struct Run<'a> {
 pub(super) enum Shape {
     /// Each cluster gets all.
     Replicated,
-    /// Each cluster gets its share.
-    Divided,
+    /// Each cluster gets its share, and so many of a hundred must be ready at any time.
+    Divided { floor: Option<u64> },
 }
 
 impl Shape {
-    /// How many replicas the template has so that each cluster runs so many.
-    fn whole(self, each: i64) -> i64 {
-        match self {
-            Self::Replicated => each,
-            Self::Divided => each * MEMBERS as i64,
+    fn choose(random: &mut SplitMix) -> Self {
+        match random.below(4) {
+            0 | 1 => Self::Replicated,
+            2 => Self::Divided { floor: None },
+            _ => Self::Divided {
+                floor: Some(50 + random.below(51) as u64),
+            },
         }
     }
 }
 
-pub(super) type Look<'a> = futures::future::BoxFuture<'a, Result<Vec<String>, Error>>;
-
 impl<'a> Run<'a> {
     /// A run of this fleet.
-    pub(super) fn of(fleet: Fleet, trace: &'a Trace) -> Self {
+    pub(super) fn of(config: &'a SimConfig, fleet: Fleet, trace: &'a Trace) -> Self {
         let admin = fleet.parent.administrator();
         Self {
+            random: SplitMix::named(config.seed, "scenario"),
+            goal: Goal {
+                fleet: (fleet.members.iter())
+                    .map(|it| (it.cluster.name().to_owned(), it.nodes))
+                    .collect(),
+                application: None,
+            },
+            weights: [1, 1],
+            asked: 0,
+            config,
             fleet: Arc::new(fleet),
             trace,
             admin,
@@ -188,10 +150,134 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
+    /// The fleet comes up, and the application is sent out.
+    async fn begin(&mut self) -> Result<(), String> {
+        let shape = Shape::choose(&mut self.random);
+        let divided = shape != Shape::Replicated;
+        self.trace.line("-", &format!("{shape:?}"));
+        // Registration begins at once, the Subscription follows.
+        let (prepare, send) = (self.moment(5_000), self.moment(20_000));
+        let span = Span {
+            whole: Duration::from_secs(60),
+            busy: &[Duration::ZERO, prepare + send, prepare + send],
+        };
+        let faults = self.faults(self.config.faults, span);
+        tokio::time::sleep(prepare).await;
+        let replicas = 2 * self.parts(divided);
+        for object in templates(replicas) {
+            self.create(&shadow(&object), namespace(&object), &object).await?;
+        }
+        tokio::time::sleep(send).await;
+        self.goal.application = Some(Application {
+            places: BTreeMap::new(),
+            divided,
+            replicas,
+            notes: BTreeMap::new(),
+            parts: templates(0).iter().map(key_of).collect(),
+        });
+        self.place();
+        self.create(
+            &apps::SUBSCRIPTIONS,
+            Some("default"),
+            &subscription(shape, self.weights),
+        )
+        .await?;
+        self.trace.line("-", "subscription created");
+        self.settle(faults, "everything runs").await?;
+        self.quiet().await
+    }
+
+    /// Everything is taken back; perhaps one member is away meanwhile.
+    async fn take_back(&mut self) -> Result<(), String> {
+        let away = if self.random.coin() && self.config.faults > 0 {
+            self.send_away().await?.1
+        } else {
+            JoinSet::new()
+        };
+        let (when, mut faults) = self.next_part();
+        faults.spawn(away.join_all().map(drop));
+        tokio::time::sleep(when).await;
+        self.delete(&apps::SUBSCRIPTIONS, Some("default"), NAME).await?;
+        self.trace.line("-", "subscription deleted");
+        self.goal.application = None;
+        self.settle(faults, "everything is taken back").await?;
+        for object in templates(2) {
+            self.delete(&shadow(&object), namespace(&object), meta::name(&object))
+                .await?;
+        }
+        self.until("the templates are gone", |run| {
+            Box::pin(async {
+                run.trace.with_world(|world| {
+                    let left = world.all(PARENT, MANIFESTS);
+                    left.map(|(key, it)| format!("{key} {}", it["metadata"]["finalizers"]))
+                        .collect()
+                })
+            })
+        })
+        .await?;
+        self.quiet().await
+    }
+
+    /// Whether there is time left for another round.
+    fn is_to_go_on(&self) -> bool {
+        let passed = Duration::from_millis(self.trace.elapsed_ms());
+        self.config.lasts.is_some_and(|lasts| passed < lasts)
+    }
+
+    /// One thing happens, while others go wrong, and comes right.
+    async fn round(&mut self) -> Result<(), String> {
+        match self.random.below(6) {
+            0 => self.change_template().await,
+            1 => self.leave_and_return().await,
+            2 => self.override_one().await,
+            3 => self.leave_the_fleet_and_join().await,
+            4 if self.config.faults > 0 => self.go_away_and_come_back().await,
+            _ if self.application().divided => self.change_weights().await,
+            _ => self.change_template().await,
+        }
+    }
+
+    fn application(&self) -> &Application {
+        let application = &self.goal.application;
+        application.as_ref().expect("rounds are played while it is there")
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Application)) {
+        if let Some(application) = &mut self.goal.application {
+            change(application);
+        }
+    }
+
+    /// The application belongs on every cluster of the fleet.
+    fn place(&mut self) {
+        let fleet = self.fleet.clone();
+        let weights = self.weights;
+        let known = self.goal.fleet.clone();
+        let places = (1..).zip(&fleet.members).map(|(index, member)| {
+            let weight = weights[usize::from(side(index) == "right")];
+            (member.cluster.name().to_owned(), weight)
+        });
+        let places = places.filter(|(name, _)| known.contains_key(name)).collect();
+        self.change(|application| application.places = places);
+    }
+
+    /// How many clusters share what the template has.
+    fn parts(&self, divided: bool) -> u64 {
+        if divided {
+            self.fleet.members.len() as u64
+        } else {
+            1
+        }
+    }
+
+    fn moment(&mut self, millis: usize) -> Duration {
+        moment(&mut self.random, millis)
+    }
+
     /// Chooses what goes wrong from now on, and lets it.
-    fn faults(&self, random: &mut SplitMix, most: usize, span: Span<'_>) -> JoinSet<()> {
+    fn faults(&mut self, most: usize, span: Span<'_>) -> JoinSet<()> {
         let mut faults = JoinSet::new();
-        for Planned { at, fault } in plan(random, self.fleet.roles.len(), most, span) {
+        for Planned { at, fault } in plan(&mut self.random, &self.fleet, most, span) {
             let fleet = self.fleet.clone();
             faults.spawn(async move {
                 tokio::time::sleep(at).await;
@@ -202,13 +288,158 @@ impl Run<'_> {
     }
 
     /// When the next thing is to happen, and what goes wrong around it.
-    fn next_part(&self, random: &mut SplitMix, config: &SimConfig) -> (Duration, JoinSet<()>) {
-        let when = moment(random, 10_000);
+    fn next_part(&mut self) -> (Duration, JoinSet<()>) {
+        let when = self.moment(10_000);
         let span = Span {
             whole: Duration::from_secs(30),
             busy: &[when],
         };
-        (when, self.faults(random, config.faults / 2, span))
+        (when, self.faults(self.config.faults / 2, span))
+    }
+
+    /// The template gets other replicas.
+    async fn change_template(&mut self) -> Result<(), String> {
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        let each = 1 + self.random.below(4) as u64;
+        let replicas = each * self.parts(self.application().divided);
+        let deployment = &templates(0)[2];
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.patch(&shadow(deployment), namespace(deployment), NAME, &patch)
+            .await?;
+        self.trace
+            .line("-", &format!("template changed to {replicas} replicas"));
+        self.change(|application| application.replicas = replicas);
+        self.settle(faults, "the change is everywhere").await
+    }
+
+    /// Replicas move from one side to the other.
+    async fn change_weights(&mut self) -> Result<(), String> {
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        self.weights = [0; 2].map(|_| 1 + self.random.below(5) as u64);
+        let patch = json!({"spec": {"subscribers": subscribers(self.weights)}});
+        self.patch(&apps::SUBSCRIPTIONS, Some("default"), NAME, &patch)
+            .await?;
+        self.trace.line("-", &format!("weights are {:?}", self.weights));
+        self.place();
+        self.settle(faults, "the replicas have moved").await
+    }
+
+    /// One cluster gets something of its own.
+    async fn override_one(&mut self) -> Result<(), String> {
+        let member = self.random.below(self.fleet.members.len());
+        let name = self.fleet.members[member].cluster.name().to_owned();
+        let (place, _) = self.registered(&name)?;
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        let note = format!("{}", self.random.below(1_000));
+        let (resource, there) = (&apps::LOCALIZATIONS, self.application().notes.contains_key(&name));
+        if there && self.random.coin() {
+            self.delete(resource, Some(&place), NOTE).await?;
+            self.change(|application| {
+                application.notes.remove(&name);
+            });
+        } else {
+            let object = localization(&place, &note);
+            if there {
+                self.patch(resource, Some(&place), NOTE, &json!({"spec": object["spec"]}))
+                    .await?;
+            } else {
+                self.create(resource, Some(&place), &object).await?;
+            }
+            self.change(|application| {
+                application.notes.insert(name.clone(), note);
+            });
+        }
+        self.trace.line(&name, "has another override");
+        self.settle(faults, "the override counts").await
+    }
+
+    /// One cluster is no longer meant by the Subscription, and then it is again.
+    async fn leave_and_return(&mut self) -> Result<(), String> {
+        let member = self.random.below(self.fleet.members.len());
+        let name = self.fleet.members[member].cluster.name().to_owned();
+        let (place, _) = self.registered(&name)?;
+        let label = |value: Value| json!({"metadata": {"labels": {MEANT.0: value}}});
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        let clusters = &clusters::MANAGED_CLUSTERS;
+        self.patch(clusters, Some(&place), &name, &label(Value::Null))
+            .await?;
+        self.trace.line(&name, "is no longer meant");
+        self.change(|application| {
+            application.places.remove(&name);
+        });
+        self.settle(faults, "it is gone from where it is not meant")
+            .await?;
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        self.patch(clusters, Some(&place), &name, &label(json!(MEANT.1)))
+            .await?;
+        self.trace.line(&name, "is meant again");
+        self.place();
+        self.settle(faults, "it is everywhere again").await
+    }
+
+    /// One cluster leaves the fleet, as `tombolo leave` does it, and joins anew.
+    async fn leave_the_fleet_and_join(&mut self) -> Result<(), String> {
+        let fleet = self.fleet.clone();
+        let member = &fleet.members[self.random.below(fleet.members.len())];
+        let name = member.cluster.name().to_owned();
+        let (place, _) = self.registered(&name)?;
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        member.agent.wanted.send_replace(false);
+        let cluster = Key::new(&Resource::new(clusters::GROUP, "managedclusters"), &place, &name);
+        self.trace.with_world(|world| {
+            world.by_hand(PARENT, cluster);
+            for part in &self.application().parts {
+                world.by_hand(&name, part.clone());
+            }
+        });
+        let (child, admin) = (member.cluster.administrator(), self.admin.clone());
+        self.persist("a cluster leaves the fleet", || async {
+            let leaving = agent::Leaving::default();
+            match agent::leave(&child, Some(&admin), &leaving).await {
+                Ok(left) if left.remaining.is_empty() => Ok(()),
+                Ok(left) => Err(left.remaining.join("; ")),
+                Err(error) => Err(runtime::Chain(&error).to_string()),
+            }
+        })
+        .await?;
+        self.trace.line(&name, "has left the fleet");
+        let nodes = self.goal.fleet.remove(&name).unwrap_or_default();
+        self.change(|application| {
+            application.places.remove(&name);
+            application.notes.remove(&name);
+        });
+        self.settle(faults, "it is gone from the fleet").await?;
+        let (when, faults) = self.next_part();
+        tokio::time::sleep(when).await;
+        member.agent.wanted.send_replace(true);
+        self.goal.fleet.insert(name.clone(), nodes);
+        self.place();
+        self.trace.line(&name, "joins again");
+        self.settle(faults, "it is in the fleet again").await
+    }
+
+    /// One cluster is away for so long that the parent knows it, and comes back.
+    async fn go_away_and_come_back(&mut self) -> Result<(), String> {
+        let (_, away) = self.send_away().await?;
+        let (_, mut faults) = self.next_part();
+        faults.spawn(away.join_all().map(drop));
+        self.settle(faults, "it is there again").await
+    }
+
+    /// The dedicated namespace of a cluster, and the cluster.
+    fn registered(&self, name: &str) -> Result<(String, Value), String> {
+        let found = self.trace.with_world(|world| {
+            let mut all = world.all(PARENT, CLUSTERS).filter(|(key, _)| key.name == name);
+            all.next()
+                .map(|(key, it)| (key.namespace.to_string(), it.clone()))
+        });
+        found.ok_or_else(|| format!("{name} is not registered"))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -216,18 +447,21 @@ impl Run<'_> {
     }
 
     /// Waits until the faults are over, and then until nothing is missing.
-    async fn settle(
-        &self,
-        mut faults: JoinSet<()>,
-        what: &str,
-        look: impl for<'b> Fn(&'b Self) -> Look<'b>,
-    ) -> Result<(), String> {
+    async fn settle(&mut self, mut faults: JoinSet<()>, what: &str) -> Result<(), String> {
         while let Some(over) = faults.join_next().await {
             over.map_err(|error| format!("a fault failed: {error}"))?;
             self.check()?;
         }
         self.trace.line("-", "no more faults");
-        self.until(what, look).await
+        self.asked += 1;
+        self.until(what, |run| Box::pin(run.lacks())).await?;
+        self.trace.with_world(World::hands_off);
+        Ok(())
+    }
+
+    /// How long everything may take to come right once nothing goes wrong any more.
+    fn convergence(&self) -> Duration {
+        CONVERGENCE + self.fleet.pace.report * 5
     }
 
     /// Waits until nothing is missing.
@@ -236,13 +470,17 @@ impl Run<'_> {
         what: &str,
         look: impl for<'b> Fn(&'b Self) -> Look<'b>,
     ) -> Result<(), String> {
-        let deadline = tokio::time::Instant::now() + CONVERGENCE;
+        let deadline = tokio::time::Instant::now() + self.convergence();
         let mut settled = false;
-        loop {
-            let missing = look(self)
-                .await
-                .unwrap_or_else(|error| vec![runtime::Chain(&error).to_string()]);
+        for looks in 1_usize.. {
+            let missing = look(self).await;
             self.check()?;
+            if looks.is_multiple_of(LOOKS_TO_TELL) && !missing.is_empty() {
+                let (count, first) = (missing.len(), &missing[0]);
+                self.trace.tell(&format!(
+                    "{count} things are missing until {what}, such as: {first}"
+                ));
+            }
             if missing.is_empty() && settled {
                 self.trace.line("-", what);
                 return Ok(());
@@ -257,7 +495,7 @@ impl Run<'_> {
             if tokio::time::Instant::now() > deadline {
                 return Err(format!(
                     "not within {} virtual seconds: {what}; missing: {}",
-                    CONVERGENCE.as_secs(),
+                    self.convergence().as_secs(),
                     missing
                         .iter()
                         .take(8)
@@ -268,6 +506,35 @@ impl Run<'_> {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+        Ok(())
+    }
+
+    /// What has not come right.
+    async fn lacks(&self) -> Vec<String> {
+        let mut missing = self.trace.with_world(|world| lacks(world, &self.goal));
+        let (tunnels, fleet) = (self.fleet.parent.tunnels(), self.goal.fleet.len());
+        if tunnels != fleet {
+            missing.push(format!("{tunnels} of {fleet} tunnels"));
+        }
+        if !missing.is_empty() || self.goal.application.is_none() {
+            return missing;
+        }
+        let places: Vec<&String> = self.application().places.keys().collect();
+        let every = places.len().div_ceil(ASKED_AT_ONCE);
+        for name in places
+            .iter()
+            .skip(self.asked % every.max(1))
+            .step_by(every.max(1))
+        {
+            let reached = match self.registered(name) {
+                Ok((_, cluster)) => self.reach_through_the_hub(&cluster).await,
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = reached {
+                missing.push(format!("{name} is not reached through the hub: {problem}"));
+            }
+        }
+        missing
     }
 
     /// Nothing is written when nothing happens, but for signs of life.
@@ -300,9 +567,10 @@ impl Run<'_> {
     }
 
     /// Does something until it works: the server may be down.
-    async fn persist<F>(&self, what: &str, attempt: impl Fn() -> F) -> Result<(), String>
+    async fn persist<F, E>(&self, what: &str, attempt: impl Fn() -> F) -> Result<(), String>
     where
-        F: Future<Output = Result<(), Error>>,
+        F: Future<Output = Result<(), E>>,
+        E: fmt::Display,
     {
         let deadline = tokio::time::Instant::now() + CONVERGENCE;
         loop {
@@ -311,7 +579,7 @@ impl Run<'_> {
             };
             self.check()?;
             if tokio::time::Instant::now() > deadline {
-                return Err(format!("{what}: {}", runtime::Chain(&error)));
+                return Err(format!("{what}: {error}"));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -319,74 +587,46 @@ impl Run<'_> {
 
     /// A member is away for so long that the parent knows it, and then comes back by itself. What is deleted meanwhile is
     /// deleted without it.
-    async fn send_away(&self, random: &mut SplitMix) -> Result<JoinSet<()>, String> {
-        let (member, lasts) = (random.below(MEMBERS), AWAY + moment(random, 40_000));
-        let fault = if random.coin() {
+    async fn send_away(&mut self) -> Result<(String, JoinSet<()>), String> {
+        let member = self.random.below(self.fleet.members.len());
+        let lasts = self.fleet.pace.report * 4 + AWAY + self.moment(40_000);
+        let fault = if self.random.coin() {
             Fault::Silence { member, lasts }
         } else {
             Fault::Partition { member, lasts }
         };
         let (mut away, fleet) = (JoinSet::new(), self.fleet.clone());
         away.spawn(async move { fault.happen(&fleet).await });
-        let name = self.fleet.members[member].cluster.name();
+        let name = self.fleet.members[member].cluster.name().to_owned();
         let back = tokio::time::Instant::now() + lasts;
         while tokio::time::Instant::now() < back {
             tokio::time::sleep(LOOK_EVERY).await;
             self.check()?;
-            let managed = self.all(&self.admin, &clusters::MANAGED_CLUSTERS).await;
-            let mut managed = managed.into_iter().flatten();
-            if managed.any(|it| meta::name(&it) == name && !overview::is_ready(&it)) {
-                self.trace.line(name, "is known to be away");
+            if self
+                .registered(&name)
+                .is_ok_and(|(_, it)| !overview::is_ready(&it))
+            {
+                self.trace.line(&name, "is known to be away");
                 break;
             }
         }
-        Ok(away)
+        Ok((name, away))
     }
 
-    /// One cluster is no longer meant by the Subscription, and then it is again.
-    async fn leave_and_return(&self, random: &mut SplitMix, config: &SimConfig) -> Result<(), String> {
-        let leaver = random.below(MEMBERS);
-        let name = self.fleet.members[leaver].cluster.name();
-        let managed = self
-            .all(&self.admin, &clusters::MANAGED_CLUSTERS)
-            .await
-            .map_err(|error| error.to_string())?;
-        let place = managed
-            .iter()
-            .find(|cluster| meta::name(cluster) == name)
-            .map(meta::namespace);
-        let place = place.ok_or_else(|| format!("{name} is not registered"))?;
-        let label = |value: Value| {
-            let patch = json!({"metadata": {"labels": {"demo": value}}});
-            async move {
-                let clusters = &clusters::MANAGED_CLUSTERS;
-                self.admin
-                    .patch(clusters, Some(place), name, None, Patch::Merge, &patch)
-                    .await
-                    .map(drop)
-            }
-        };
-        for place in [name, place] {
-            self.trace.excuse(place);
-        }
-        let (when, faults) = self.next_part(random, config);
-        tokio::time::sleep(when).await;
-        self.persist("a label is taken away", || label(Value::Null))
-            .await?;
-        self.trace.line(name, "is no longer meant");
-        self.settle(faults, "it is gone from where it is not meant", |run| {
-            Box::pin(run.remains_in(leaver))
+    async fn patch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<(), String> {
+        self.persist(&format!("{name} is changed"), || async {
+            let patched = self
+                .admin
+                .patch(resource, namespace, name, None, Patch::Merge, patch);
+            patched.await.map(drop).map_err(|error| said(&error))
         })
-        .await?;
-        let (when, faults) = self.next_part(random, config);
-        tokio::time::sleep(when).await;
-        self.persist("a label is given back", || label(json!("nginx")))
-            .await?;
-        self.trace.line(name, "is meant again");
-        self.settle(faults, "it is everywhere again", |run| Box::pin(run.lacks(3)))
-            .await?;
-        self.trace.must_stay(true);
-        Ok(())
+        .await
     }
 
     pub(super) async fn create(
@@ -398,7 +638,7 @@ impl Run<'_> {
         self.persist(&format!("{} is created", meta::name(object)), || async {
             match self.admin.create(resource, namespace, object).await {
                 Err(error) if error.is_already_exists() => Ok(()),
-                other => other.map(drop),
+                other => other.map(drop).map_err(|error| said(&error)),
             }
         })
         .await
@@ -410,6 +650,12 @@ impl Run<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<(), String> {
+        self.trace.with_world(|world| {
+            for resource in [SUBSCRIPTIONS, MANIFESTS] {
+                let keys: Vec<Key> = world.all(PARENT, resource).map(|(key, _)| key.clone()).collect();
+                keys.into_iter().for_each(|key| world.by_hand(PARENT, key));
+            }
+        });
         self.persist(&format!("{name} is deleted"), || async {
             match self
                 .admin
@@ -417,170 +663,20 @@ impl Run<'_> {
                 .await
             {
                 Err(error) if error.is_not_found() => Ok(()),
-                other => other,
+                other => other.map_err(|error| said(&error)),
             }
         })
         .await
     }
 
-    async fn all(&self, client: &Client, resource: &ApiResource) -> Result<Vec<Value>, Error> {
-        Ok(client
-            .list_all(resource, None, &ListOptions::default())
-            .await?
-            .items)
-    }
-
-    /// What is missing until the application runs everywhere with so many replicas.
-    async fn lacks(&self, replicas: i64) -> Result<Vec<String>, Error> {
-        let mut missing = Vec::new();
-        let mut lacks = |holds: bool, what: String| {
-            if !holds {
-                missing.push(what);
-            }
-        };
-        let managed = self.all(&self.admin, &clusters::MANAGED_CLUSTERS).await?;
-        lacks(
-            managed.len() == MEMBERS,
-            format!("{} of {MEMBERS} clusters are registered", managed.len()),
-        );
-        for cluster in &managed {
-            lacks(
-                overview::is_ready(cluster),
-                format!("{} is not ready", meta::name(cluster)),
-            );
-            let taints = &cluster["spec"]["taints"];
-            let none = taints.as_array().is_none_or(Vec::is_empty);
-            lacks(none, format!("{} has taints: {taints}", meta::name(cluster)));
-        }
-        lacks(
-            self.fleet.parent.tunnels() == MEMBERS,
-            format!("{} of {MEMBERS} tunnels", self.fleet.parent.tunnels()),
-        );
-        let subscription = self
-            .admin
-            .get(&apps::SUBSCRIPTIONS, Some("default"), NAME)
-            .await?;
-        let bound = subscription["status"]["bindingClusters"]
-            .as_array()
-            .map_or(0, Vec::len);
-        lacks(
-            bound == MEMBERS,
-            format!("bound to {bound} of {MEMBERS} clusters"),
-        );
-        let members: Vec<&str> = self
-            .fleet
-            .members
-            .iter()
-            .map(|member| member.cluster.name())
-            .collect();
-        let desired = |feed: &Value| (feed["kind"] == "Deployment").then_some(replicas);
-        for row in overview::rows(&subscription, &members, desired) {
-            lacks(
-                row.done,
-                format!(
-                    "the parent sees {} in {} as {:?}",
-                    row.object, row.cluster, row.ready
-                ),
-            );
-        }
-        for cluster in &managed {
-            if let Err(problem) = self.reach_through_the_hub(cluster).await {
-                missing.push(format!(
-                    "{} is not reached through the hub: {problem}",
-                    meta::name(cluster)
-                ));
-            }
-        }
-        missing.extend(self.lacks_in_members(replicas).await?);
-        missing.extend(self.twins().await?);
-        missing.extend(self.strays().await?);
-        Ok(missing)
-    }
-
-    /// What the members lack of the application.
-    async fn lacks_in_members(&self, replicas: i64) -> Result<Vec<String>, Error> {
-        let mut missing = Vec::new();
-        let mut lacks = |holds: bool, what: String| {
-            if !holds {
-                missing.push(what);
-            }
-        };
-        for member in &self.fleet.members {
-            let (name, client) = (member.cluster.name(), member.cluster.administrator());
-            for object in templates(replicas) {
-                let resource = resource(&object);
-                let live = client
-                    .get_opt(&resource, namespace(&object), meta::name(&object))
-                    .await?;
-                let what = format!("{} {}", resource.kind, meta::name(&object));
-                let Some(live) = live else {
-                    lacks(false, format!("{name} has no {what}"));
-                    continue;
-                };
-                lacks(
-                    meta::annotation(&live, annotations::OWNED_BY_DESCRIPTION).is_some(),
-                    format!("{what} of {name} does not say whose it is"),
-                );
-                if resource.kind == "Deployment" {
-                    let pods = client
-                        .list_all(&kubernetes::PODS, Some(NAMESPACE), &ListOptions::default())
-                        .await?;
-                    let running = pods.items.iter().filter(|pod| !meta::is_deleting(pod)).count();
-                    lacks(
-                        running as i64 == replicas,
-                        format!("{running} pods of {replicas} in {name}"),
-                    );
-                    let (wants, has) = (&live["spec"]["replicas"], &live["status"]["readyReplicas"]);
-                    lacks(
-                        *wants == replicas && *has == replicas,
-                        format!("{name} runs {has}/{wants} of {replicas}"),
-                    );
-                }
-            }
-        }
-        Ok(missing)
-    }
-
-    /// Whatever was tried twice must not be there twice.
-    async fn twins(&self) -> Result<Vec<String>, Error> {
-        let mut missing = Vec::new();
-        let mut lacks = |holds: bool, what: String| {
-            if !holds {
-                missing.push(what);
-            }
-        };
-        for (resource, wanted) in [
-            (&clusters::REGISTRATION_REQUESTS, MEMBERS),
-            (&apps::BASES, MEMBERS),
-            (&apps::DESCRIPTIONS, MEMBERS),
-        ] {
-            let found = self.all(&self.admin, resource).await?.len();
-            lacks(
-                found == wanted,
-                format!("{found} {} instead of {wanted}", resource.plural),
-            );
-        }
-        let namespaces = self.all(&self.admin, &kubernetes::NAMESPACES).await?;
-        let dedicated = namespaces
-            .iter()
-            .filter(|found| meta::label(found, labels::CLUSTER_ID).is_some())
-            .count();
-        lacks(
-            dedicated == MEMBERS,
-            format!("{dedicated} dedicated namespaces instead of {MEMBERS}"),
-        );
-        Ok(missing)
-    }
-
     /// Reads the application's namespace in a member as a user of the hub does.
     async fn reach_through_the_hub(&self, cluster: &Value) -> Result<(), String> {
-        let said = |error: Error| runtime::Chain(&error).to_string();
         let place = Some(meta::namespace(cluster));
         let secret = self
             .admin
             .get(&kubernetes::SECRETS, place, names::CHILD_DEPLOYER_SECRET)
             .await
-            .map_err(said)?;
+            .map_err(|error| said(&error))?;
         let token = secret["data"]["token"]
             .as_str()
             .and_then(|text| STANDARD.decode(text).ok())
@@ -596,92 +692,17 @@ impl Run<'_> {
             .header("Impersonate-Extra-Clusternet-Token", token.as_slice())
             .body(Vec::new())
             .map_err(|error| error.to_string())?;
-        let response = self.admin.request(request).await.map_err(said)?;
+        let response = self.admin.request(request).await.map_err(|error| said(&error))?;
         let answer: Value = serde_json::from_slice(response.body()).unwrap_or_default();
         if response.status().is_success() && meta::name(&answer) == NAMESPACE {
             return Ok(());
         }
         Err(format!("{} {answer}", response.status()))
     }
+}
 
-    /// Objects in members that say they belong to a Description which the parent does not have.
-    async fn strays(&self) -> Result<Vec<String>, Error> {
-        let mut strays = Vec::new();
-        let known: Vec<String> = self
-            .all(&self.admin, &apps::DESCRIPTIONS)
-            .await?
-            .iter()
-            .map(|description| format!("{}.{}", meta::namespace(description), meta::name(description)))
-            .collect();
-        for member in &self.fleet.members {
-            let client = member.cluster.administrator();
-            for resource in [
-                &kubernetes::NAMESPACES,
-                &kubernetes::SERVICES,
-                &kubernetes::DEPLOYMENTS,
-            ] {
-                for object in self.all(&client, resource).await? {
-                    if let Some(owner) = meta::annotation(&object, annotations::OWNED_BY_DESCRIPTION)
-                        && !known.iter().any(|known| known == owner)
-                    {
-                        strays.push(format!(
-                            "{} {} of {} belongs to {owner}, which is no more",
-                            resource.kind,
-                            meta::name(&object),
-                            member.cluster.name()
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(strays)
-    }
-
-    /// What is left of the Subscription after it was deleted.
-    async fn remains(&self) -> Result<Vec<String>, Error> {
-        let mut left = self.strays().await?;
-        for resource in [&apps::SUBSCRIPTIONS, &apps::BASES, &apps::DESCRIPTIONS] {
-            for object in self.all(&self.admin, resource).await? {
-                left.push(format!(
-                    "{} {}/{} with {}",
-                    resource.kind,
-                    meta::namespace(&object),
-                    meta::name(&object),
-                    object["metadata"]["finalizers"]
-                ));
-            }
-        }
-        for index in 0..self.fleet.members.len() {
-            left.extend(self.remains_in(index).await?);
-        }
-        Ok(left)
-    }
-
-    /// What is left of the application in a member.
-    async fn remains_in(&self, member: usize) -> Result<Vec<String>, Error> {
-        let cluster = &self.fleet.members[member].cluster;
-        let (name, client) = (cluster.name(), cluster.administrator());
-        let mut left = Vec::new();
-        for object in templates(0) {
-            let resource = resource(&object);
-            if client
-                .get_opt(&resource, namespace(&object), meta::name(&object))
-                .await?
-                .is_some()
-            {
-                left.push(format!("{} {} in {name}", resource.kind, meta::name(&object)));
-            }
-        }
-        Ok(left)
-    }
-
-    async fn templates_left(&self) -> Result<Vec<String>, Error> {
-        let left = self.all(&self.admin, &apps::MANIFESTS).await?;
-        Ok(left
-            .iter()
-            .map(|left| format!("{} {}", meta::name(left), left["metadata"]["finalizers"]))
-            .collect())
-    }
+pub(super) fn said(error: &Error) -> String {
+    runtime::Chain(error).to_string()
 }
 
 fn resource(object: &Value) -> ApiResource {
@@ -692,7 +713,7 @@ fn resource(object: &Value) -> ApiResource {
     }
 }
 
-pub(super) fn templates(replicas: i64) -> [Value; 3] {
+pub(super) fn templates(replicas: u64) -> [Value; 3] {
     let app = json!({"app": NAME});
     [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -717,33 +738,51 @@ pub(super) fn templates(replicas: i64) -> [Value; 3] {
     ]
 }
 
-pub(super) fn subscription(shape: Shape) -> Value {
-    let feeds: Vec<Value> = templates(0)
-        .iter()
-        .map(|object| {
-            let mut feed = json!({
-                "apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
-            });
-            if !meta::namespace(object).is_empty() {
-                feed["namespace"] = json!(meta::namespace(object));
-            }
-            feed
-        })
-        .collect();
+pub(super) fn subscription(shape: Shape, weights: [u64; 2]) -> Value {
+    let feeds: Vec<Value> = templates(0).iter().map(feed).collect();
     let mut subscription = json!({
         "apiVersion": apps::SUBSCRIPTIONS.api_version(), "kind": "Subscription",
         "metadata": {"name": NAME, "namespace": "default"},
-        "spec": {
-            "schedulingStrategy": "Replication",
-            "subscribers": [{"clusterAffinity": {"matchLabels": {"demo": "nginx"}}, "weight": 1}],
-            "feeds": feeds,
-        },
+        "spec": {"schedulingStrategy": "Replication", "subscribers": subscribers(weights), "feeds": feeds},
     });
-    if shape == Shape::Divided {
+    if let Shape::Divided { floor } = shape {
         subscription["spec"]["schedulingStrategy"] = json!("Dividing");
         subscription["spec"]["dividingScheduling"] = json!({"type": "Static"});
+        if let Some(floor) = floor {
+            subscription["metadata"]["annotations"] =
+                json!({annotations::MIN_AVAILABLE: format!("{floor}%")});
+        }
     }
     subscription
+}
+
+fn feed(object: &Value) -> Value {
+    let mut feed = json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
+    });
+    if !meta::namespace(object).is_empty() {
+        feed["namespace"] = json!(meta::namespace(object));
+    }
+    feed
+}
+
+/// The clusters that are meant, by their sides.
+fn subscribers(weights: [u64; 2]) -> Value {
+    let of = |side: &str, weight: u64| json!({"clusterAffinity": {"matchLabels": {MEANT.0: MEANT.1, SIDE: side}}, "weight": weight});
+    json!([of("left", weights[0]), of("right", weights[1])])
+}
+
+/// What gives the Deployment of one cluster a note.
+fn localization(namespace: &str, note: &str) -> Value {
+    let deployment = feed(&templates(0)[2]);
+    let value = json!({"metadata": {"annotations": {NOTE: note}}});
+    json!({
+        "apiVersion": apps::LOCALIZATIONS.api_version(), "kind": "Localization",
+        "metadata": {"name": NOTE, "namespace": namespace},
+        "spec": {"overridePolicy": "ApplyNow", "feed": deployment, "overrides": [
+            {"name": NOTE, "type": "MergePatch", "value": value.to_string()},
+        ]},
+    })
 }
 
 /// The kind of an object once more, where writing it makes a template.
@@ -763,7 +802,7 @@ pub(super) fn shadow(object: &Value) -> ApiResource {
     }
 }
 
-fn namespace(object: &Value) -> Option<&str> {
+pub(super) fn namespace(object: &Value) -> Option<&str> {
     Some(meta::namespace(object)).filter(|namespace| !namespace.is_empty())
 }
 

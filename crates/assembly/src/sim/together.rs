@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::SimConfig;
 use super::door::Moment;
 use super::fleet::Fleet;
-use super::scenario::{NAME, NAMESPACE, Run, Shape, shadow, subscription, templates};
+use super::scenario::{NAME, NAMESPACE, Run, Shape, namespace, said, shadow, subscription, templates};
 use super::trace::Trace;
 
 /// Between two looks at what the members run.
@@ -32,16 +32,16 @@ const ROUNDS: usize = 200;
 /// # Errors
 /// What was violated.
 pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String> {
-    let fleet = Fleet::start(config.seed, trace)
+    let fleet = Fleet::start(config.seed, config.clusters, trace)
         .await
         .map_err(|error| format!("the fleet does not start: {}", runtime::Chain(&*error)))?;
     let mut roles = JoinSet::new();
     fleet.run_roles(config.seed, &mut roles);
-    let run = Run::of(fleet, trace);
+    let run = Run::of(config, fleet, trace);
     for object in templates(10) {
         run.create(&shadow(&object), namespace(&object), &object).await?;
     }
-    let mut wanted = subscription(Shape::Divided);
+    let mut wanted = subscription(Shape::Divided { floor: None }, [1, 1]);
     wanted["spec"]["subscribers"] = subscribers(1);
     run.create(&apps::SUBSCRIPTIONS, Some("default"), &wanted).await?;
     // The clusters come one by one, so this is no matter of one edit.
@@ -62,11 +62,7 @@ pub(crate) async fn live(config: &SimConfig, trace: &Trace) -> Result<(), String
 }
 
 fn told(error: Error) -> String {
-    runtime::Chain(&error).to_string()
-}
-
-fn namespace(object: &Value) -> Option<&str> {
-    Some(meta::namespace(object)).filter(|namespace| !namespace.is_empty())
+    said(&error)
 }
 
 /// The first member with the weight 1, the second with this one.
@@ -164,7 +160,7 @@ impl Run<'_> {
     async fn flicker(&self, seed: u64) -> Result<(), String> {
         let mut random = SplitMix::named(seed, "flicker");
         let mut pause = move || Duration::from_millis(random.below(101) as u64);
-        let feeds = subscription(Shape::Divided)["spec"]["feeds"].clone();
+        let feeds = subscription(Shape::Divided { floor: None }, [1, 1])["spec"]["feeds"].clone();
         let mut fewer = feeds.clone();
         if let Some(fewer) = fewer.as_array_mut() {
             fewer.retain(|feed| feed["kind"] != "Service");
@@ -193,15 +189,18 @@ impl Run<'_> {
         self.quiet().await
     }
 
-    async fn services_left(&self) -> Result<Vec<String>, Error> {
+    async fn services_left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for member in &self.fleet.members[..2] {
             let client = member.cluster.administrator();
-            let found = client
-                .get_opt(&kubernetes::SERVICES, Some(NAMESPACE), NAME)
-                .await?;
-            left.extend(found.map(|_| format!("the Service remains in {}", member.cluster.name())));
+            let found = client.get_opt(&kubernetes::SERVICES, Some(NAMESPACE), NAME).await;
+            match found {
+                Ok(found) => {
+                    left.extend(found.map(|_| format!("the Service remains in {}", member.cluster.name())));
+                }
+                Err(error) => left.push(said(&error)),
+            }
         }
-        Ok(left)
+        left
     }
 }

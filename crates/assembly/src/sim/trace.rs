@@ -1,6 +1,6 @@
 //! What happened in a run: every committed write and every fault, in order, and what was logged meanwhile.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,14 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::SimConfig;
+use super::invariants::STEPS;
+use super::world::{World, Write};
+
+/// See [`Trace::most_writes`]; of ten clusters.
+const WRITES_AN_HOUR: u64 = 200_000;
+/// How many lines of trace are kept: all of a run with few clusters.
+const KEPT: usize = 1_000_000;
 /// How many log lines are kept for a failure's report.
 const LOG_LINES: usize = 15;
 /// How many characters of each.
@@ -26,29 +34,60 @@ pub(crate) struct Trace(Arc<Mutex<Inner>>);
 struct Inner {
     /// Set when the run begins, on its own runtime.
     start: Option<Instant>,
-    lines: Vec<String>,
+    /// The latest, at most [`KEPT`].
+    lines: VecDeque<String>,
+    /// How many there were before these.
+    dropped: usize,
+    /// Of all lines.
+    hash: Sha256,
     faults: Vec<String>,
     log: VecDeque<String>,
     /// What must not happen, first things first.
     violations: Vec<String>,
     /// While above zero, error events are expected.
     announced: u32,
-    /// Whether what the application consists of must stay.
-    stays: bool,
-    /// Where it need not.
-    excused: BTreeSet<String>,
-    /// Whether it need not where a cluster is not ready.
-    moves: bool,
+    /// What the clusters hold.
+    world: World,
+    /// More writes than a cluster gets in a run, but for signs of life.
+    most_writes: u64,
+    teller: Teller,
+}
+
+/// Who is told how far a run is.
+#[derive(Clone, Default)]
+pub(crate) struct Teller(pub(crate) Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&str) + Send + Sync;
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Teller")
+    }
 }
 
 impl Trace {
+    /// An empty one that tells how far the run is.
+    pub(crate) fn told_to(teller: Teller) -> Self {
+        let trace = Self::default();
+        trace.inner().teller = teller;
+        trace
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time begins now.
-    pub(crate) fn begin(&self) {
-        self.inner().start = Some(Instant::now());
+    pub(crate) fn begin(&self, config: &SimConfig) {
+        let hours = config.lasts.unwrap_or_default().as_secs() / 3_600 + 1;
+        let mut inner = self.inner();
+        inner.start = Some(Instant::now());
+        inner.most_writes = WRITES_AN_HOUR * (1 + config.clusters as u64 / 10) * hours;
+    }
+
+    /// More writes than a cluster gets in a run, but for signs of life: something goes round in circles.
+    pub(crate) fn most_writes(&self) -> u64 {
+        self.inner().most_writes
     }
 
     /// Virtual milliseconds since the beginning.
@@ -60,7 +99,28 @@ impl Trace {
     /// Adds a line.
     pub(crate) fn line(&self, cluster: &str, text: &str) {
         let at = self.elapsed_ms();
-        self.inner().lines.push(format!("{at:>8} {cluster:<8} {text}"));
+        let line = format!("{at:>8} {cluster:<8} {text}");
+        let mut inner = self.inner();
+        inner.hash.update(line.as_bytes());
+        inner.hash.update(b"\n");
+        if inner.lines.len() == KEPT {
+            inner.lines.pop_front();
+            inner.dropped += 1;
+        }
+        inner.lines.push_back(line);
+        drop(inner);
+        if cluster == "-" {
+            self.tell(text);
+        }
+    }
+
+    /// Tells somebody who waits; the trace does not mention it.
+    pub(crate) fn tell(&self, text: &str) {
+        let teller = self.inner().teller.clone();
+        if let Teller(Some(teller)) = teller {
+            let seconds = self.elapsed_ms() / 1_000;
+            teller(&format!("{:>3}:{:02} {text}", seconds / 60, seconds % 60));
+        }
     }
 
     /// Adds a fault.
@@ -95,71 +155,48 @@ impl Trace {
         inner.announced = inner.announced.saturating_sub(1);
     }
 
-    /// From now on what the application consists of must stay everywhere, or need not.
-    pub(crate) fn must_stay(&self, stays: bool) {
-        let mut inner = self.inner();
-        inner.stays = stays;
-        inner.excused.clear();
-    }
-
-    /// Whether the application goes elsewhere when a cluster is not ready: divided replicas do.
-    pub(crate) fn may_move(&self, moves: bool) {
-        self.inner().moves = moves;
-    }
-
-    /// From here (a cluster, or a namespace of the parent) the application may go: somebody deletes a part of it by
-    /// hand, or takes the cluster out of the Subscription.
-    pub(crate) fn excuse(&self, place: &str) {
-        self.inner().excused.insert(place.to_owned());
-    }
-
-    /// Whether the application may go from here.
-    fn is_excused(&self, place: &str) -> bool {
-        self.inner().excused.contains(place)
-    }
-
-    /// Something was written in a cluster.
-    pub(crate) fn written(&self, cluster: &str, key: &Key, what: &str, json: &[u8]) {
-        const PARTS: [&str; 3] = ["namespaces", "services", "apps/deployments"];
-        const RECORDS: [&str; 3] = [
-            "apps.clusternet.io/bases",
-            "apps.clusternet.io/descriptions",
-            CLUSTERS,
-        ];
-        const CLUSTERS: &str = "clusters.clusternet.io/managedclusters";
-        let resource = key.resource.as_str();
-        let taint = api::reasons::TAINT_UNSCHEDULABLE.as_bytes();
-        let moves = self.inner().moves;
-        if moves && resource == CLUSTERS && json.windows(taint.len()).any(|part| part == taint) {
-            self.excuse(&key.name);
-            self.excuse(&key.namespace);
-        }
-        if what != "delete" {
-            return;
-        }
-        let (counts, place) = if cluster == "parent" {
-            (RECORDS.contains(&resource), key.namespace.as_str())
-        } else {
-            (
-                PARTS.contains(&resource) && (key.name == "web" || key.namespace == "web"),
+    /// Something was written in a cluster: `None` if the object is gone. What must hold at each write is checked.
+    pub(crate) fn written(&self, cluster: &str, key: &Key, new: Option<&[u8]>) {
+        let at = self.elapsed_ms();
+        let mut broken = Vec::new();
+        self.inner().world.write(
+            &Write {
+                at,
                 cluster,
-            )
-        };
-        if counts && self.inner().stays && !self.is_excused(place) {
-            self.violation(format!(
-                "{key} of {cluster} was deleted though the Subscription is there"
-            ));
+                key,
+                new,
+            },
+            |world, change| {
+                broken.extend(STEPS.iter().filter_map(|step| step(world, change)));
+            },
+        );
+        for broken in broken {
+            self.violation(broken);
         }
     }
 
-    /// How many lines there are.
-    pub(crate) fn len(&self) -> usize {
-        self.inner().lines.len()
+    /// Looks at what the clusters hold, or tells of it.
+    pub(crate) fn with_world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
+        look(&mut self.inner().world)
     }
 
-    /// The lines from a position on.
+    /// How many lines there have been.
+    pub(crate) fn len(&self) -> usize {
+        let inner = self.inner();
+        inner.dropped + inner.lines.len()
+    }
+
+    /// The lines from a position on, as far as they are kept.
     pub(crate) fn lines_from(&self, position: usize) -> Vec<String> {
-        self.inner().lines.get(position..).unwrap_or_default().to_vec()
+        let inner = self.inner();
+        let skipped = position.saturating_sub(inner.dropped);
+        inner.lines.iter().skip(skipped).cloned().collect()
+    }
+
+    /// All lines that are kept; none are left.
+    pub(crate) fn take_lines(&self) -> Vec<String> {
+        let mut inner = self.inner();
+        std::mem::take(&mut inner.lines).into()
     }
 
     /// All faults.
@@ -174,11 +211,7 @@ impl Trace {
 
     /// A hash of all lines, the same on every machine.
     pub(crate) fn hash(&self) -> String {
-        let mut hash = Sha256::new();
-        for line in &self.inner().lines {
-            hash.update(line.as_bytes());
-            hash.update(b"\n");
-        }
+        let hash = self.inner().hash.clone();
         hash.finalize()
             .iter()
             .fold(String::with_capacity(64), |mut text, byte| {

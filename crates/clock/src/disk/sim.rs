@@ -4,7 +4,7 @@
 //! at any byte or with any of its sectors missing. The same holds for names until the directory is synced. One seed
 //! makes one run. Every operation that changes something is a *step*; a crash can be set for any step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -334,8 +334,14 @@ impl Inner {
             }
         }
         names.clone_from(durable_names);
-        let kept: Vec<u64> = names.values().copied().collect();
-        files.retain(|id, _| kept.contains(id));
+        self.forget_nameless();
+    }
+
+    /// Nothing finds a file again that has no name any more, not even after a crash.
+    fn forget_nameless(&mut self) {
+        let names = self.names.values().chain(self.durable_names.values());
+        let kept: BTreeSet<u64> = names.copied().collect();
+        self.files.retain(|id, _| kept.contains(id));
     }
 }
 
@@ -445,6 +451,7 @@ impl Disk for SimDisk {
         for change in pending {
             Inner::rename_in(&mut inner.durable_names, &change);
         }
+        inner.forget_nameless();
         Ok(())
     }
 }

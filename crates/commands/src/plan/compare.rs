@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::entry::{Digest, Entry, Reference};
 use api::labels;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -93,7 +94,60 @@ impl Fate {
 }
 
 /// What a cluster has, by group, kind, namespace and name.
-type Objects = BTreeMap<(String, Feed), Value>;
+type Objects = BTreeMap<(String, Feed), Content>;
+
+/// What is known of an object.
+#[derive(Debug, Clone, PartialEq)]
+enum Content {
+    /// All of it.
+    Whole(Value),
+    /// What it is, and the digest of its JSON.
+    Digest(Reference),
+    /// What it is.
+    Sealed(Feed),
+}
+
+impl Content {
+    fn feed(&self) -> Feed {
+        match self {
+            Self::Whole(object) => Feed::of_object(object),
+            Self::Digest(reference) => reference.object.clone(),
+            Self::Sealed(feed) => feed.clone(),
+        }
+    }
+
+    /// `None` if only its recipient can tell.
+    fn digest(&self) -> Option<Digest> {
+        match self {
+            Self::Whole(object) => Some(Digest::of(object.to_string().as_bytes())),
+            Self::Digest(reference) => Some(reference.digest.clone()),
+            Self::Sealed(_) => None,
+        }
+    }
+
+    fn pointer_mut(&mut self, path: &str) -> Option<&mut Value> {
+        match self {
+            Self::Whole(object) => object.pointer_mut(path),
+            // What is divided is whole.
+            Self::Digest(_) | Self::Sealed(_) => None,
+        }
+    }
+
+    /// What differs; of what is kept elsewhere only whether it does.
+    fn diff(&self, new: &Self) -> Vec<Field> {
+        if let (Self::Whole(old), Self::Whole(new)) = (self, new) {
+            return fields::diff(old, new);
+        }
+        match (self.digest(), new.digest()) {
+            (Some(old), Some(new)) if old != new => vec![Field {
+                path: "content".to_owned(),
+                change: fields::Change::Hidden("changed"),
+            }],
+            // Whoever plans says that what is sealed is not compared.
+            (Some(_), Some(_)) | (None, _) | (_, None) => Vec::new(),
+        }
+    }
+}
 
 /// A Subscription now and then.
 pub(super) struct Comparison<'a> {
@@ -128,7 +182,8 @@ impl Comparison<'_> {
             let bound = bound.into_iter().flatten();
             bound.filter_map(|key| key.as_str()?.parse().ok()).collect()
         };
-        let mut now: BTreeSet<ClusterKey> = self.before.bound.clusters.iter().cloned().collect();
+        let bound = self.before.bound.clusters.iter();
+        let mut now: BTreeSet<ClusterKey> = bound.map(|key| ClusterKey::clone(key)).collect();
         let known: BTreeSet<String> = now.iter().chain(&then).map(|key| key.namespace.clone()).collect();
         // What a Subscription left behind.
         let rest = bases.iter().chain(before).map(named);
@@ -188,13 +243,13 @@ fn changes(old: &Objects, new: &Objects) -> Vec<ObjectChange> {
                 (None, _) => Verb::Added,
                 (_, None) => Verb::Removed,
                 (Some(old), Some(new)) => {
-                    let fields = fields::diff(old, new);
+                    let fields = old.diff(new);
                     (!fields.is_empty()).then_some(Verb::Changed(fields))?
                 }
             };
             let object = new.get(key).or_else(|| old.get(key))?;
             Some(ObjectChange {
-                object: Feed::of_object(object),
+                object: object.feed(),
                 verdict,
             })
         })
@@ -217,14 +272,14 @@ fn by_namespace(descriptions: &[Arc<Value>]) -> Result<BTreeMap<String, Objects>
     for description in descriptions.iter().filter(|it| !meta::is_deleting(it)) {
         let objects = all.entry(meta::namespace(description).to_owned()).or_default();
         for object in decoded(description)? {
-            objects.insert(identity(&Feed::of_object(&object)), object);
+            objects.insert(identity(&object.feed()), object);
         }
     }
     Ok(all)
 }
 
 /// What a Description brings; a chart has its values in a field `values`.
-fn decoded(description: &Value) -> Result<Vec<Value>, Error> {
+fn decoded(description: &Value) -> Result<Vec<Content>, Error> {
     let list = |field: &str| -> Result<Vec<Value>, Error> {
         let texts = description["spec"][field].as_array().into_iter().flatten();
         texts
@@ -240,16 +295,24 @@ fn decoded(description: &Value) -> Result<Vec<Value>, Error> {
             .map(|(index, object)| {
                 object.ok_or_else(|| {
                     Error::Missing(format!(
-                        "Description {}/{} cannot be compared: spec.{field}[{index}] is no JSON in base64",
-                        meta::namespace(description),
-                        meta::name(description)
+                        "{} cannot be compared: spec.{field}[{index}] is no JSON in base64",
+                        title(description)
                     ))
                 })
             })
             .collect()
     };
     if description["spec"]["deployer"] != "Helm" {
-        return list("raw");
+        let entries = list("raw")?
+            .into_iter()
+            .map(|document| match Entry::of(document)? {
+                Entry::Reference(reference) => Ok(Content::Digest(reference)),
+                Entry::Object(object) => Ok(Content::Whole(object)),
+                Entry::Sealed(sealed) => Ok(Content::Sealed(sealed.object)),
+            });
+        return entries
+            .collect::<Result<_, String>>()
+            .map_err(|why| Error::Missing(format!("{} cannot be compared: {why}", title(description))));
     }
     let mut charts = list("chartRaw")?;
     for (chart, values) in charts.iter_mut().zip(list("raw")?) {
@@ -257,7 +320,15 @@ fn decoded(description: &Value) -> Result<Vec<Value>, Error> {
             chart["values"] = values;
         }
     }
-    Ok(charts)
+    Ok(charts.into_iter().map(Content::Whole).collect())
+}
+
+fn title(description: &Value) -> String {
+    format!(
+        "Description {}/{}",
+        meta::namespace(description),
+        meta::name(description)
+    )
 }
 
 #[cfg(test)]
@@ -272,14 +343,44 @@ mod tests {
         let chart = json!({"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmChart", "metadata": {"name": "c"}});
         let mut description = json!({"metadata": {"namespace": "ns", "name": "d"},
             "spec": {"deployer": "Helm", "chartRaw": raw(&chart.to_string()), "raw": raw("")}});
-        assert_eq!(decoded(&description).unwrap(), [chart]);
+        assert_eq!(decoded(&description).unwrap(), [Content::Whole(chart)]);
         description["spec"]["raw"] = raw("{\"a\":1}");
-        assert_eq!(decoded(&description).unwrap()[0]["values"], json!({"a": 1}));
+        let Content::Whole(chart) = &decoded(&description).unwrap()[0] else {
+            panic!()
+        };
+        assert_eq!(chart["values"], json!({"a": 1}));
         description["spec"]["raw"] = json!(["?"]);
         let error = decoded(&description).unwrap_err().to_string();
         assert_eq!(
             error,
             "Description ns/d cannot be compared: spec.raw[0] is no JSON in base64"
         );
+    }
+
+    #[test]
+    fn what_is_kept_elsewhere_is_compared_by_its_digest() {
+        let map = |text: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": text}});
+        let whole = |text: &str| Content::Whole(map(text));
+        let digest = |text: &str| {
+            let text = map(text).to_string();
+            Content::Digest(Reference {
+                digest: Digest::of(text.as_bytes()),
+                size: text.len() as u64,
+                object: Feed::of_object(&map("")),
+            })
+        };
+        for (old, new, expected) in [
+            (digest("a"), digest("a"), None),
+            (digest("a"), whole("a"), None),
+            (whole("a"), digest("a"), None),
+            (digest("a"), whole("b"), Some("content")),
+            (digest("a"), digest("b"), Some("content")),
+            (Content::Sealed(Feed::default()), whole("a"), None),
+            (whole("a"), whole("b"), Some("data.a")),
+        ] {
+            let fields = old.diff(&new);
+            let paths: Vec<&str> = fields.iter().map(|field| field.path.as_str()).collect();
+            assert_eq!(paths, Vec::from_iter(expected), "{old:?} {new:?}");
+        }
     }
 }

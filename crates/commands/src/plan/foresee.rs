@@ -1,11 +1,13 @@
 //! What would become of one Subscription: the scheduler's decision and the controllers' plans, made over what would be
 //! there, and compared with what is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{apps, clusters, labels};
+use api::entry::{self, Entry};
+use api::{annotations, apps, clusters, labels};
 use distribution::overrides::Overrides;
+use distribution::pack::Packing;
 use distribution::replicas::{OwnKind, OwnKinds};
 use distribution::{
     Action, Feed, FeedIndex, Next, Target, base, change_set, division, inventory, subscription,
@@ -14,8 +16,8 @@ use jiff::Timestamp;
 use machinery::patch::merge_patch;
 use machinery::{ApiResource, Gvk, builtin, meta, resource};
 use placement::{
-    Binding, Cluster, ClusterKey, Config, Decision, Inventory, Prediction, Snapshot, Subscription, Verdict,
-    place, status_patch,
+    Binding, Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Prediction, Snapshot, Subscription,
+    Verdict, decide, place, status_patch,
 };
 use serde_json::{Value, json};
 
@@ -96,8 +98,16 @@ pub(super) fn foresee(
     }
     let bases = bases_after(&after, live, world);
     let (descriptions, held) = descriptions_after(&after, inventory.as_ref(), live, &bases, world);
+    notes.extend(not_compared(&live.descriptions));
     for (why, count) in held {
         notes.push(format!("Nothing changes in {count} cluster(s) meanwhile: {why}."));
+    }
+    if live
+        .bases
+        .iter()
+        .any(|it| meta::annotation(it, annotations::VERSION).is_some())
+    {
+        notes.push("A Rollout brings it out wave by wave; shown is what it comes to.".to_owned());
     }
     let clusters = Comparison {
         before: &read,
@@ -210,9 +220,8 @@ impl Scheduling<'_> {
             return Ranges::new();
         };
         let clusters = self.world.clusters.iter();
-        let clusters: BTreeMap<_, _> = clusters
+        let clusters: Fleet = clusters
             .filter_map(|object| Cluster::from_value(object))
-            .map(|cluster| (cluster.key.clone(), cluster))
             .collect();
         let snapshot = Snapshot {
             inventory: self.inventory.as_ref(),
@@ -256,7 +265,7 @@ impl Scheduling<'_> {
     }
 }
 
-fn write_binding(after: &mut Value, binding: &Binding) {
+fn write_binding(after: &mut Value, binding: &Binding<'_>) {
     if let Some(patch) = status_patch(&after["status"], binding) {
         merge_patch(after, &patch);
     }
@@ -265,26 +274,18 @@ fn write_binding(after: &mut Value, binding: &Binding) {
 /// What is known before clusters say what room they have: the decisions if there is none anywhere, and plenty.
 fn bounds(
     snapshot: &Snapshot<'_>,
-    asked: &[ClusterKey],
+    asked: &[&ClusterKey],
     after: &mut Value,
     notes: &mut Vec<String>,
 ) -> Ranges {
     let feeds = snapshot.inventory.map_or(0, |inventory| inventory.feeds.len());
-    let decided = |room: u32| {
-        let answer = |key: &ClusterKey| (key.clone(), Prediction::Ok(vec![Some(room); feeds]));
-        let predictions = asked.iter().map(answer).collect();
-        let snapshot = Snapshot {
-            predictions: &predictions,
-            ..*snapshot
-        };
-        match place(&snapshot).decision {
-            Decision::Bind { binding, short } => Some((binding, short)),
-            Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => {
-                None
-            }
-        }
+    let answers = |room: u32| -> BTreeMap<ClusterKey, Prediction> {
+        let answer = |key: &&ClusterKey| (ClusterKey::clone(key), Ok(vec![Some(room); feeds]));
+        asked.iter().map(answer).collect()
     };
-    let (Some((least, open)), Some((most, _))) = (decided(0), decided(PLENTY)) else {
+    let (none, plenty) = (answers(0), answers(PLENTY));
+    let (Some((least, open)), Some((most, _))) = (answered(snapshot, &none), answered(snapshot, &plenty))
+    else {
         notes.push(
             "Where it goes depends on what clusters answer when they are asked for their room.".to_owned(),
         );
@@ -305,7 +306,7 @@ fn bounds(
         for (cluster, none) in none {
             let plenty = plenty.get(cluster).copied().unwrap_or(0);
             // They come in the order of their keys.
-            let range = if asked.binary_search(cluster).is_ok() {
+            let range = if asked.binary_search(&cluster).is_ok() {
                 (none, none + i64::from(*open))
             } else {
                 (none.min(plenty), none.max(plenty))
@@ -319,11 +320,26 @@ fn bounds(
     ranges
 }
 
+/// The binding after clusters have answered, and how many replicas find no room then.
+fn answered<'a>(
+    snapshot: &Snapshot<'a>,
+    predictions: &'a BTreeMap<ClusterKey, Prediction>,
+) -> Option<(Binding<'a>, BTreeMap<String, u32>)> {
+    let snapshot = Snapshot {
+        predictions,
+        ..*snapshot
+    };
+    match decide(&snapshot).decision {
+        Decision::Bind { binding, short } => Some((binding, short)),
+        Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => None,
+    }
+}
+
 /// How many replicas of a feed each cluster gets.
-fn shares<'a>(binding: &'a Binding, feed: &str) -> BTreeMap<&'a ClusterKey, i64> {
+fn shares<'a>(binding: &Binding<'a>, feed: &str) -> BTreeMap<&'a ClusterKey, i64> {
     let replicas = binding.replicas().get(feed).into_iter().flatten();
     let replicas = replicas.map(|count| i64::from(*count));
-    binding.clusters().iter().zip(replicas).collect()
+    binding.clusters().iter().copied().zip(replicas).collect()
 }
 
 /// The Bases as they would be.
@@ -381,6 +397,8 @@ fn descriptions_after(
         let none = Vec::new();
         let plan = base::plan(&base::View {
             base: object,
+            // What it comes to, whichever wave a cluster waits for.
+            content: base::Content::Current,
             template: &|feed| world.templates.get(feed).cloned(),
             descriptions: &have,
             referenced: &[],
@@ -390,6 +408,7 @@ fn descriptions_after(
                 clusters: members.get(namespace).unwrap_or(&none),
                 division: Some(&division),
             },
+            packing: &Packing::default(),
         });
         if let Next::Blocked(why) = plan.next {
             *held.entry(why).or_default() += 1;
@@ -397,6 +416,23 @@ fn descriptions_after(
         descriptions.extend(carried_out(have, &apps::DESCRIPTIONS, plan.actions));
     }
     (descriptions, held)
+}
+
+/// That what only its recipients can read is not compared.
+fn not_compared(descriptions: &[Arc<Value>]) -> Option<String> {
+    let entries = descriptions.iter().flat_map(|it| entry::entries(it));
+    let sealed = entries.filter_map(|entry| match entry {
+        Entry::Sealed(sealed) => Some(sealed.object.to_string()),
+        Entry::Object(_) | Entry::Reference(_) => None,
+    });
+    let sealed: BTreeSet<String> = sealed.collect();
+    (!sealed.is_empty()).then(|| {
+        let names: Vec<String> = sealed.into_iter().collect();
+        format!(
+            "Whether the content of {} changes is not known here: it is encrypted for its clusters.",
+            names.join(", ")
+        )
+    })
 }
 
 /// The feeds that are divided, and where their number of replicas is.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{apps, labels};
+use api::{annotations, apps, entry, kubernetes, labels, rollouts};
 use distribution::{Feed, FeedIndex};
 use kubeio::Changes;
 use machinery::meta;
@@ -17,7 +17,7 @@ pub(crate) struct Indexes {
     pub(crate) subscriptions: Index,
     /// By the Subscription's uid, their own, and feed.
     pub(crate) bases: Index,
-    /// By the Base's and the Subscription's uid.
+    /// By the Base's and the Subscription's uid, and the payloads that they refer to.
     pub(crate) descriptions: Index,
     /// By the Description's uid.
     pub(crate) releases: Index,
@@ -27,6 +27,10 @@ pub(crate) struct Indexes {
     pub(crate) globalizations: Index,
     /// Of every kind that can be part of a change set, by it.
     change_sets: [Index; 5],
+    /// By their Subscription.
+    pub(crate) rollouts: Index,
+    /// By their Subscription.
+    pub(crate) revisions: Index,
     templates: FeedIndex,
     manifests: Changes,
     charts: Changes,
@@ -49,6 +53,8 @@ impl Indexes {
                 &apps::GLOBALIZATIONS,
             ]
             .map(|kind| Index::new(shared.cache(kind), change_set_ties)),
+            rollouts: Index::new(shared.cache(&rollouts::ROLLOUTS), rollout_ties),
+            revisions: Index::new(shared.cache(&kubernetes::SECRETS), revision_ties),
             templates: FeedIndex::default(),
             manifests: shared.cache(&apps::MANIFESTS).subscribe(),
             charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
@@ -94,6 +100,24 @@ pub(crate) fn feed_tie(feed: &Feed) -> Tie {
     Tie::Feed(feed.kind.clone(), feed.namespace.clone(), feed.name.clone())
 }
 
+/// The tie of everything that a Subscription is named by.
+pub(crate) fn subscription_tie(namespace: &str, name: &str) -> Tie {
+    Tie::Subscription(namespace.to_owned(), name.to_owned())
+}
+
+fn rollout_ties(object: &Value) -> Vec<Tie> {
+    let name = object["spec"]["subscription"].as_str().unwrap_or_default();
+    vec![subscription_tie(meta::namespace(object), name)]
+}
+
+fn revision_ties(object: &Value) -> Vec<Tie> {
+    let of = meta::annotation(object, annotations::REVISION_OF).unwrap_or_default();
+    let of = of
+        .split_once('/')
+        .map(|(namespace, name)| subscription_tie(namespace, name));
+    of.into_iter().collect()
+}
+
 fn feed_ties(object: &Value) -> impl Iterator<Item = Tie> {
     Feed::all_of(object).into_iter().map(|feed| feed_tie(&feed))
 }
@@ -124,7 +148,8 @@ fn base_ties(object: &Value) -> Vec<Tie> {
 }
 
 fn description_ties(object: &Value) -> Vec<Tie> {
-    label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]).collect()
+    let owners = label_ties(object, &[labels::CONFIG_UID, labels::SUBSCRIPTION_UID]);
+    owners.chain(entry::digests(object).map(Tie::Payload)).collect()
 }
 
 fn change_set_ties(object: &Value) -> Vec<Tie> {

@@ -4,17 +4,20 @@
 //! them ([`work`]). Plans are level-triggered: it does not matter which change, or how many, woke them.
 
 mod indexes;
+mod rollout;
 mod route;
 mod settle;
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes};
+use api::entry::Digest;
+use api::{apps, clusters, kubernetes, payloads, rollouts};
 use distribution::protection::InUse;
 use distribution::replicas::OwnKinds;
+use distribution::version::Version;
 use kubeio::{Changes, ObjectKey, Queue, QueueOptions};
 use machinery::ApiResource;
 use runtime::CancellationToken;
@@ -22,6 +25,7 @@ use runtime::CancellationToken;
 use crate::config::Config;
 use crate::deployer::indexes::Indexes;
 use crate::deployer::settle::Settle;
+use crate::seal::Sealer;
 use crate::shared::Shared;
 
 /// One object to look at.
@@ -39,14 +43,19 @@ pub(crate) enum Job {
     Inventory(ObjectKey),
     /// A Manifest's protection.
     Manifest(ObjectKey),
+    /// A payload, which may be used no longer.
+    Payload(Digest),
     /// A HelmChart's protection.
     Chart(ObjectKey),
     /// A Localization, or without a namespace a Globalization.
     Policy(ObjectKey),
+    /// The Rollouts of a Subscription, by its key: one at a time, whichever of them counts.
+    Rollout(ObjectKey),
 }
 
 pub(crate) struct Deployer {
     shared: Arc<Shared>,
+    sealer: Arc<Sealer>,
     indexes: Mutex<Indexes>,
     queue: Queue<Job>,
     /// Whether FeedInventories are made here.
@@ -56,6 +65,9 @@ pub(crate) struct Deployer {
     settle: Settle,
     /// The uids of the Subscriptions of which a cluster waits for what others still run.
     delayed: Mutex<BTreeSet<String>>,
+    reserved_namespace: String,
+    /// Versions that were read, by their Subscription's uid and their name: they never change.
+    versions: Mutex<BTreeMap<(String, String), Arc<Version>>>,
 }
 
 impl Deployer {
@@ -69,13 +81,19 @@ impl Deployer {
 }
 
 /// Runs the group until the token is cancelled.
-pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    config: &Config,
+    sealer: &Arc<Sealer>,
+    stop: &CancellationToken,
+) {
     let options = QueueOptions {
         base: Duration::from_millis(20),
         max: Duration::from_secs(30),
     };
     let deployer = Deployer {
         shared: Arc::clone(shared),
+        sealer: Arc::clone(sealer),
         indexes: Mutex::new(Indexes::new(shared)),
         queue: Queue::new(options),
         feed_inventory: config.feed_inventory,
@@ -83,6 +101,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         in_use: config.in_use,
         settle: Settle::new(config.settle),
         delayed: Mutex::default(),
+        reserved_namespace: config.reserved_namespace.clone(),
+        versions: Mutex::default(),
     };
     let subscribe = |resource: &ApiResource| shared.cache(resource).subscribe();
     let changes = Sources {
@@ -97,6 +117,9 @@ pub(crate) async fn run(shared: &Arc<Shared>, config: &Config, stop: &Cancellati
         inventories: subscribe(&apps::FEED_INVENTORIES),
         clusters: subscribe(&clusters::MANAGED_CLUSTERS),
         namespaces: subscribe(&kubernetes::NAMESPACES),
+        payloads: subscribe(&payloads::PAYLOADS),
+        rollouts: subscribe(&rollouts::ROLLOUTS),
+        revisions: subscribe(&kubernetes::SECRETS),
     };
     tokio::select! {
         biased;
@@ -118,4 +141,7 @@ struct Sources {
     inventories: Changes,
     clusters: Changes,
     namespaces: Changes,
+    payloads: Changes,
+    rollouts: Changes,
+    revisions: Changes,
 }

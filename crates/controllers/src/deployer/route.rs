@@ -1,17 +1,23 @@
 //! Which objects a change makes worth a look.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use api::{annotations, apps, clusters, labels};
+use api::entry::{self, Digest};
+use api::{annotations, apps, clusters, labels, payloads};
 use distribution::Feed;
 use distribution::feed::obsolete;
 use kubeio::{Change, ObjectKey};
 use machinery::meta;
 use serde_json::Value;
 
-use super::indexes::feed_tie;
+use super::indexes::{feed_tie, subscription_tie};
 use super::{Deployer, Job, Sources};
 use crate::index::Tie;
+
+/// For how long what clusters report is gathered before their Rollout is looked at: all of them are looked at each time.
+const GATHER: Duration = Duration::from_millis(200);
 
 impl Deployer {
     /// Reads changes for ever.
@@ -30,6 +36,9 @@ impl Deployer {
                 change = sources.inventories.next() => self.inventory(&change),
                 change = sources.clusters.next() => self.cluster(&change),
                 change = sources.namespaces.next() => self.namespace(&change),
+                change = sources.payloads.next() => self.payload(&change),
+                change = sources.rollouts.next() => self.rollout(&change),
+                change = sources.revisions.next() => self.revision(&change),
             }
         }
     }
@@ -58,26 +67,18 @@ impl Deployer {
             self.queue.add(Job::Subscription(change.key.clone()));
             self.queue.add(Job::Status(change.key.clone()));
             self.queue.add(Job::Inventory(change.key.clone()));
+            self.wake_rollouts([change.key.clone()]);
         }
         if differs(change, |it| {
             (it["spec"]["schedulingStrategy"].clone(), binding(it))
         }) {
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
-        // What is ready in one cluster may be what another waits for.
-        let watched = |it: &Value| {
-            meta::annotation(it, annotations::MIN_AVAILABLE)
-                .map(|floor| (floor.to_owned(), it["status"]["aggregatedStatuses"].clone()))
-        };
-        if differs(change, watched) {
+        if differs(change, |it| {
+            meta::annotation(it, annotations::MIN_AVAILABLE).map(str::to_owned)
+        }) {
             self.queue.add(Job::Subscription(change.key.clone()));
-            let uid = Tie::Uid(meta::uid(change.object()).to_owned());
-            for key in self.indexes().bases.keys(&[uid]) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_bases(change.object());
         }
         // A template that waits for the last of its users to go.
         let feeds = |state: &Option<Arc<Value>>| state.as_deref().map(Feed::all_of).unwrap_or_default();
@@ -104,6 +105,7 @@ impl Deployer {
         if differs(change, of) {
             self.queue.add(Job::Base(change.key.clone()));
             self.wake_subscription(change.object(), Job::Subscription);
+            self.wake_rollouts_of(change.object());
         }
     }
 
@@ -115,8 +117,21 @@ impl Deployer {
             self.queue.add(Job::Description(change.key.clone()));
         }
         let kept = |it: &Value| {
-            ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone())
+            let metadata =
+                ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone());
+            (
+                metadata,
+                it["metadata"]["annotations"][annotations::VERSION].clone(),
+            )
         };
+        if differs(change, |it| it["spec"].clone()) {
+            let of = |state: &Option<Arc<Value>>| -> BTreeSet<Digest> {
+                state.iter().flat_map(|it| entry::digests(it)).collect()
+            };
+            for dropped in of(&change.old).difference(&of(&change.new)) {
+                self.queue.add(Job::Payload(dropped.clone()));
+            }
+        }
         if differs(change, |it| (it["spec"].clone(), is_deleting(it), kept(it))) {
             let owner = label(change.object(), labels::CONFIG_UID);
             for key in self.indexes().bases.keys(&[owner]) {
@@ -136,6 +151,20 @@ impl Deployer {
             )
         }) {
             self.wake_subscription(change.object(), Job::Status);
+        }
+        // What is ready in one cluster may be what another waits for.
+        if differs(change, |it| it["status"]["manifestStatuses"].clone()) {
+            let owner = label(change.object(), labels::SUBSCRIPTION_UID);
+            let subscriptions = self.indexes().subscriptions.find(&owner);
+            for subscription in subscriptions {
+                if meta::annotation(&subscription, annotations::MIN_AVAILABLE).is_some() {
+                    self.queue.add(Job::Subscription(ObjectKey::of(&subscription)));
+                    self.wake_bases(&subscription);
+                }
+            }
+        }
+        if differs(change, |it| (it["status"].clone(), is_deleting(it), kept(it))) {
+            self.wake_rollouts_of(change.object());
         }
     }
 
@@ -181,6 +210,13 @@ impl Deployer {
                 if comes_or_goes {
                     self.queue.add(Job::Subscription(key.clone()));
                 }
+                if !indexes
+                    .rollouts
+                    .keys(&[subscription_tie(&key.namespace, &key.name)])
+                    .is_empty()
+                {
+                    self.queue.add(Job::Rollout(key.clone()));
+                }
                 self.queue.add(Job::Inventory(key));
             }
             if differs(change, |it| meta::uid(it).to_owned()) {
@@ -205,10 +241,7 @@ impl Deployer {
         if change.old.is_some() {
             self.settle.edited(&subscription);
         }
-        let uid = Tie::Uid(meta::uid(&subscription).to_owned());
-        for key in self.indexes().bases.keys(&[uid]) {
-            self.queue.add(Job::Base(key));
-        }
+        self.wake_bases(&subscription);
     }
 
     fn release(&self, change: &Change) {
@@ -233,6 +266,15 @@ impl Deployer {
         if made_here || !differs(change, |it| (it["spec"].clone(), is_deleting(it))) {
             return;
         }
+        // Under a Rollout a Globalization is part of what goes in waves, whatever its policy.
+        if change.key.namespace.is_empty() {
+            let states = [&change.old, &change.new].into_iter().flatten();
+            let feeds: Vec<Tie> = states
+                .map(|it| feed_tie(&Feed::from_value(&it["spec"]["feed"])))
+                .collect();
+            let users = self.indexes().subscriptions.keys(&feeds);
+            self.wake_rollouts(users);
+        }
         let states = [&change.old, &change.new].into_iter().flatten();
         let now = states.filter(|it| it["spec"]["overridePolicy"] == "ApplyNow");
         let feeds: Vec<Tie> = now
@@ -247,8 +289,19 @@ impl Deployer {
     }
 
     fn cluster(&self, change: &Change) {
-        // Globalizations choose clusters by their labels.
-        if change.old.is_some() && differs(change, |it| it["metadata"]["labels"].clone()) {
+        // Globalizations choose clusters by their labels, and agents say what they understand.
+        let received = |it: &Value| {
+            let (labels, status) = (it["metadata"]["labels"].clone(), &it["status"]);
+            let understood = [&status["features"], &status["encryptionKey"]].map(Value::clone);
+            let has_reported = !status["lastObservedTime"].is_null();
+            (
+                labels,
+                understood,
+                has_reported,
+                distribution::sync::deployer_of(it),
+            )
+        };
+        if change.old.is_some() && differs(change, received) {
             for base in self
                 .shared
                 .cache(&apps::BASES)
@@ -268,6 +321,13 @@ impl Deployer {
             for key in self.indexes().bases.keys(&owners) {
                 self.queue.add(Job::Base(key));
             }
+        }
+        if differs(change, |it| {
+            (readiness(it), is_deleting(it), it["metadata"]["labels"].clone())
+        }) {
+            let home = Tie::Namespace(change.key.namespace.clone());
+            let bound = self.indexes().subscriptions.keys(&[home]);
+            self.wake_rollouts(bound);
         }
         if !differs(change, |it| (readiness(it), is_deleting(it))) {
             return;
@@ -297,6 +357,21 @@ impl Deployer {
         }
     }
 
+    fn payload(&self, change: &Change) {
+        let Some(digest) = payloads::digest_of_name(&change.key.name) else {
+            return;
+        };
+        if change.new.is_none() {
+            let users = self.indexes().descriptions.keys(&[Tie::Payload(digest.clone())]);
+            for user in users {
+                if let Some(base) = distribution::base::name_of_base(&user.name) {
+                    self.queue.add(Job::Base(ObjectKey::new(&*user.namespace, base)));
+                }
+            }
+        }
+        self.queue.add(Job::Payload(digest));
+    }
+
     fn namespace(&self, change: &Change) {
         if differs(change, |it| (is_deleting(it), it["metadata"]["labels"].clone())) {
             for key in self
@@ -305,6 +380,73 @@ impl Deployer {
                 .keys(&[Tie::Namespace(change.key.name.clone())])
             {
                 self.queue.add(Job::Subscription(key));
+            }
+        }
+    }
+
+    /// Wakes every Base of a Subscription.
+    fn wake_bases(&self, subscription: &Value) {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        for key in self.indexes().bases.keys(&[uid]) {
+            self.queue.add(Job::Base(key));
+        }
+    }
+
+    fn rollout(&self, change: &Change) {
+        let asked = |it: &Value| {
+            let asked =
+                [annotations::RETRY, annotations::UNDO].map(|key| it["metadata"]["annotations"][key].clone());
+            (it["spec"].clone(), is_deleting(it), asked, it["status"].clone())
+        };
+        if !differs(change, asked) {
+            return;
+        }
+        let states = [&change.old, &change.new].into_iter().flatten();
+        let name = |it: &Value| it["spec"]["subscription"].as_str().unwrap_or_default().to_owned();
+        let names: BTreeSet<String> = states.map(|it| name(it)).collect();
+        let comes_or_goes = differs(change, |it| (name(it), is_deleting(it)));
+        for name in names {
+            let key = ObjectKey::new(&*change.key.namespace, name);
+            self.queue.add(Job::Rollout(key.clone()));
+            // Whether a Rollout has a say is for the Bases to see.
+            let subscription = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(&key);
+            if let Some(subscription) = subscription.filter(|_| comes_or_goes) {
+                let uid = Tie::Uid(meta::uid(&subscription).to_owned());
+                for key in self.indexes().bases.keys(&[uid]) {
+                    self.queue.add(Job::Base(key));
+                }
+            }
+        }
+    }
+
+    /// Pieces of versions never change: they come, which whoever waits for them should know, and go.
+    fn revision(&self, change: &Change) {
+        let of =
+            meta::annotation(change.object(), annotations::REVISION_OF).and_then(|it| it.split_once('/'));
+        let (Some((namespace, name)), false) = (of, change.old.is_some() && change.new.is_some()) else {
+            return;
+        };
+        self.queue.add(Job::Rollout(ObjectKey::new(namespace, name)));
+    }
+
+    /// Looks at the Rollouts of those of these Subscriptions that have any, or have something kept for them.
+    fn wake_rollouts(&self, subscriptions: impl IntoIterator<Item = ObjectKey>) {
+        let mut indexes = self.indexes();
+        for key in subscriptions {
+            let tie = [subscription_tie(&key.namespace, &key.name)];
+            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
+                self.queue.add(Job::Rollout(key));
+            }
+        }
+    }
+
+    fn wake_rollouts_of(&self, object: &Value) {
+        let owner = label(object, labels::SUBSCRIPTION_UID);
+        let mut indexes = self.indexes();
+        for key in indexes.subscriptions.keys(&[owner]) {
+            let tie = [subscription_tie(&key.namespace, &key.name)];
+            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
+                self.queue.add_after(Job::Rollout(key), GATHER);
             }
         }
     }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{apps, clusters, kubernetes, labels, reasons};
+use api::entry::Digest;
+use api::{apps, clusters, kubernetes, labels, payloads, reasons};
 use distribution::division::Division;
 use distribution::overrides::Overrides;
+use distribution::pack::Packing;
 use distribution::{
-    EventKind, Feed, Next, base, description, division, floor, inventory, policy, protection, release,
-    stateful, status, subscription,
+    EventKind, Feed, Next, base, description, division, floor, inventory, payload, policy, protection,
+    release, stateful, status, subscription,
 };
 use jiff::Timestamp;
 use kubeio::{ObjectKey, Outcome};
@@ -30,8 +32,10 @@ impl Deployer {
             Job::Status(key) => self.sync_status(&key).await,
             Job::Inventory(key) => self.sync_inventory(&key).await,
             Job::Manifest(key) => self.protect(&apps::MANIFESTS, &key).await,
+            Job::Payload(digest) => self.sync_payload(&digest).await,
             Job::Chart(key) => self.protect(&apps::HELM_CHARTS, &key).await,
             Job::Policy(key) => self.sync_policy(&key).await,
+            Job::Rollout(key) => self.sync_rollout(&key).await,
         }
     }
 
@@ -86,6 +90,12 @@ impl Deployer {
         found
     }
 
+    /// All Descriptions of a Subscription.
+    fn all_descriptions_of(&self, subscription: &Value) -> Vec<Arc<Value>> {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        self.indexes().descriptions.find(&uid)
+    }
+
     /// Why the Base of a cluster that is not bound any more is to stay. A cluster that leaves is not kept.
     fn stays(&self, subscription: &Value, base: &Value) -> Option<String> {
         let home = meta::namespace(base);
@@ -103,9 +113,14 @@ impl Deployer {
             .shared
             .cache(&apps::FEED_INVENTORIES)
             .get_key(&ObjectKey::of(subscription));
-        let descriptions = self.descriptions_of(base);
-        let held = floor::stays(subscription, inventory.as_deref(), home, &descriptions);
-        held.first().map(ToString::to_string)
+        let situation = floor::Situation {
+            subscription,
+            inventory: inventory.as_deref(),
+            namespace: home,
+            own: &self.descriptions_of(base),
+            all: &self.all_descriptions_of(subscription),
+        };
+        situation.stays().first().map(ToString::to_string)
     }
 
     async fn sync_base(&self, key: &ObjectKey) -> Outcome {
@@ -143,10 +158,19 @@ impl Deployer {
         };
         let division = match subscription.as_deref() {
             Some(subscription) => {
-                let inventory = inventory.as_deref();
-                let division = self.delay(subscription, inventory, &key.namespace, division);
-                let (division, held) =
-                    floor::hold(subscription, inventory, &key.namespace, &descriptions, division);
+                let division = self.delay(subscription, inventory.as_deref(), &key.namespace, division);
+                let all = match floor::Floor::of(subscription) {
+                    Some(_) => self.all_descriptions_of(subscription),
+                    None => Vec::new(),
+                };
+                let situation = floor::Situation {
+                    subscription,
+                    inventory: inventory.as_deref(),
+                    namespace: &key.namespace,
+                    own: &descriptions,
+                    all: &all,
+                };
+                let (division, held) = situation.hold(division);
                 for held in held {
                     self.shared.tell(
                         subscription,
@@ -168,8 +192,12 @@ impl Deployer {
             .shared
             .cache(&clusters::MANAGED_CLUSTERS)
             .list_namespace(&key.namespace);
+        let payloads = self.shared.cache(&payloads::PAYLOADS);
+        let is_stored = |name: &str| payloads.get(Some(payloads::NAMESPACE), name).is_some();
+        let told = self.told(&object, subscription.as_deref());
         let plan = base::plan(&base::View {
             base: &object,
+            content: told.content(),
             template: &|feed| lookup(&templates, feed),
             descriptions: &descriptions,
             referenced: &referenced,
@@ -178,6 +206,10 @@ impl Deployer {
                 localizations: &localizations,
                 clusters: &clusters,
                 division: Some(&division),
+            },
+            packing: &Packing {
+                stored: payloads.is_ready().then_some(&is_stored),
+                seal: Some(&*self.sealer),
             },
         });
         self.finish(&object, reasons::FAILED_SYNCING_DESCRIPTION, plan)
@@ -260,14 +292,32 @@ impl Deployer {
         self.finish(&object, reasons::HELM_RELEASE_FAILURE, plan).await
     }
 
+    async fn sync_payload(&self, digest: &Digest) -> Outcome {
+        let all = self.shared.cache(&payloads::PAYLOADS);
+        let all = all.list_namespace(payloads::NAMESPACE).into_iter();
+        let pieces: Vec<Arc<Value>> = all
+            .filter(|it| payloads::digest_of_name(meta::name(it)).as_ref() == Some(digest))
+            .collect();
+        let Some(first) = pieces.first().cloned() else {
+            return Outcome::Done;
+        };
+        let plan = payload::plan(&payload::View {
+            pieces: &pieces,
+            is_used: !self
+                .indexes()
+                .descriptions
+                .keys(&[Tie::Payload(digest.clone())])
+                .is_empty(),
+            now: self.shared.env.now(),
+        });
+        self.finish(&first, reasons::FAILED_SYNCED, plan).await
+    }
+
     async fn sync_status(&self, key: &ObjectKey) -> Outcome {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let descriptions = self
-            .indexes()
-            .descriptions
-            .find(&Tie::Uid(meta::uid(&object).to_owned()));
+        let descriptions = self.all_descriptions_of(&object);
         let plan = status::plan(&status::View {
             subscription: &object,
             descriptions: &descriptions,
@@ -276,6 +326,7 @@ impl Deployer {
                     .cache(&clusters::MANAGED_CLUSTERS)
                     .get(Some(namespace), name)
             },
+            now: self.shared.env.now(),
         });
         self.finish(&object, reasons::FAILED_AGGREGATE_STATUS, plan).await
     }
@@ -337,7 +388,7 @@ impl Deployer {
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
     }
 
-    async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
+    pub(super) async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
         let next = plan.next.clone();
         if let Err(error) = self.shared.carry_out(plan).await {
             return self.shared.failed(object, reason, &error);
@@ -357,7 +408,7 @@ impl Deployer {
 }
 
 /// The template of one of the feeds that were looked up.
-fn lookup(templates: &[(Feed, Option<Arc<Value>>)], feed: &Feed) -> Option<Arc<Value>> {
+pub(super) fn lookup(templates: &[(Feed, Option<Arc<Value>>)], feed: &Feed) -> Option<Arc<Value>> {
     let (_, template) = templates.iter().find(|(it, _)| it == feed)?;
     template.clone()
 }

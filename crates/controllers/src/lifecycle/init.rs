@@ -125,6 +125,7 @@ mod tests {
             let view = plan::View {
                 cluster,
                 now: NOW.parse().unwrap(),
+                report_age: std::time::Duration::ZERO,
                 init: Init::On { bases, descriptions },
             };
             for action in plan::plan(&view).actions {

@@ -1,5 +1,6 @@
 //! The life of a ManagedCluster: heartbeats become a condition and a taint; a deleted one leaves the fleet.
 
+mod heard;
 pub mod init;
 pub mod leave;
 pub mod plan;
@@ -9,11 +10,13 @@ use std::time::Duration;
 
 use api::{apps, clusters, kubernetes, labels, names, reasons};
 use distribution::Next;
-use kubeio::{Error, ObjectKey, Outcome, Queue, QueueOptions};
-use machinery::meta;
+use kubeio::{Error, ListOptions, ObjectKey, Outcome, Queue, QueueOptions};
+use machinery::{ApiResource, meta};
 use runtime::CancellationToken;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::lifecycle::heard::Heard;
 use crate::lifecycle::init::Init;
 use crate::shared::Shared;
 
@@ -24,6 +27,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
         max: Duration::from_secs(30),
     };
     let queue = Queue::new(options);
+    let heard = Heard::default();
     let route = async {
         let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
         let mut bases = shared.cache(&apps::BASES).subscribe();
@@ -34,6 +38,8 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
                 change = members.next() => {
                     if change.new.is_some() {
                         queue.add(change.key);
+                    } else {
+                        heard.forget(&change.key);
                     }
                     continue;
                 }
@@ -54,15 +60,16 @@ pub(crate) async fn run(shared: &Arc<Shared>, workers: usize, stop: &Cancellatio
     tokio::select! {
         biased;
         () = route => {}
-        () = queue.serve(workers, stop, |key| work(shared, key)) => {}
+        () = queue.serve(workers, stop, |key| work(shared, &heard, key)) => {}
     }
 }
 
-async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
+async fn work(shared: &Shared, heard: &Heard, key: ObjectKey) -> Outcome {
     let Some(cluster) = shared.cache(&clusters::MANAGED_CLUSTERS).get_key(&key) else {
         return Outcome::Done;
     };
-    match look(shared, &key, &cluster).await {
+    let report_age = heard.age(&key, plan::report(&cluster), Instant::now());
+    match look(shared, &key, (&cluster, report_age)).await {
         Ok(Next::Again(delay)) => Outcome::After(delay),
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Blocked(why)) => {
@@ -73,7 +80,11 @@ async fn work(shared: &Shared, key: ObjectKey) -> Outcome {
     }
 }
 
-async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next, Error> {
+async fn look(
+    shared: &Shared,
+    key: &ObjectKey,
+    (cluster, report_age): (&Value, Duration),
+) -> Result<Next, Error> {
     let of_namespace = |resource| shared.cache(resource).list_namespace(&key.namespace);
     let (bases, descriptions);
     let init = if shared.cluster_init {
@@ -88,6 +99,7 @@ async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next,
     let health = plan::plan(&plan::View {
         cluster,
         now: shared.env.now(),
+        report_age,
         init,
     });
     let next = health.next.clone();
@@ -101,8 +113,11 @@ async fn look(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<Next,
     let departure = leave::plan(&snapshot(shared, key, &cluster).await?);
     let waits = departure.next.clone();
     shared.carry_out(departure).await?;
-    // While a departure waits, the heartbeat still counts: it is what ends waiting for a dead agent.
-    Ok(if waits == Next::Done { Next::Done } else { next })
+    Ok(match waits {
+        // While a departure waits, the heartbeat still counts: it is what ends waiting for a dead agent.
+        Next::Blocked(_) => next,
+        Next::Done | Next::Again(_) => waits,
+    })
 }
 
 /// What a departure has to know. These are rare, so the objects are asked for one by one and not watched.
@@ -116,15 +131,65 @@ async fn snapshot(shared: &Shared, key: &ObjectKey, cluster: &Value) -> Result<l
         .as_ref()
         .and_then(|it| meta::label(it, labels::CLUSTER_ID));
     let name = id.map(names::for_cluster);
-    let of_cluster = async |resource: &machinery::ApiResource| match &name {
+    let of_cluster = async |resource: &ApiResource| match &name {
         Some(name) => client.get_opt(resource, None, name).await,
         None => Ok(None),
     };
-    let cache = |resource: &machinery::ApiResource| shared.cache(resource).list_namespace(&key.namespace);
+    let cache = |resource: &ApiResource| shared.cache(resource).list_namespace(&key.namespace);
     let others = cache(&clusters::MANAGED_CLUSTERS);
+    let alone = others.len() <= 1;
+    let (mut granted, mut left) = (Vec::new(), Vec::new());
+    if leave::is_expelled(cluster) && alone {
+        let home = Some(key.namespace.as_str());
+        let list = async |resource: ApiResource| -> Result<Vec<(ApiResource, Value)>, Error> {
+            let found = client
+                .list_all(&resource, home, &ListOptions::default())
+                .await?
+                .items;
+            Ok(found
+                .into_iter()
+                .map(|object| (resource.clone(), object))
+                .collect())
+        };
+        for resource in [kubernetes::SERVICE_ACCOUNTS, kubernetes::ROLE_BINDINGS] {
+            granted.extend(list(resource).await?);
+        }
+        // Nor does it come back by itself.
+        let named = namespace
+            .as_ref()
+            .and_then(|it| meta::label(it, labels::CLUSTER_NAME));
+        if let Some(named) = named {
+            let own = ListOptions::labels(format!("{}={named}", labels::CLUSTER_NAME));
+            let tokens = client
+                .list_all(&kubernetes::SECRETS, Some("kube-system"), &own)
+                .await?
+                .items;
+            let tokens = tokens
+                .into_iter()
+                .filter(|it| it["type"] == "bootstrap.kubernetes.io/token");
+            granted.extend(tokens.map(|token| (kubernetes::SECRETS, token)));
+        }
+        // Each namespace gets this one again as long as it is there; nobody gave it anything.
+        granted.retain(|(_, object)| meta::name(object) != "default");
+        for resource in [
+            apps::HELM_RELEASES,
+            kubernetes::SECRETS,
+            kubernetes::ENDPOINT_SLICES,
+            kubernetes::EVENTS,
+        ] {
+            left.extend(list(resource).await?);
+        }
+        // What nobody holds goes with the namespace.
+        left.retain(|(_, object)| meta::finalizers(object).next().is_some());
+        for resource in [apps::BASES, apps::DESCRIPTIONS] {
+            left.extend(list(resource).await?);
+        }
+    }
     Ok(leave::View {
+        granted,
+        left,
         cluster: cluster.clone(),
-        alone: others.len() <= 1,
+        alone,
         namespace,
         bases: cache(&apps::BASES),
         descriptions: cache(&apps::DESCRIPTIONS),

@@ -26,15 +26,22 @@ pub struct View<'a> {
     pub cluster: &'a Value,
     /// Now.
     pub now: Timestamp,
+    /// For how long the parent has had the cluster's latest report, by its own clock: that of the child may be wrong.
+    pub report_age: Duration,
     /// What the cluster waits for before it gets anything else.
     pub init: Init<'a>,
 }
 
 /// What to do about a ManagedCluster at a time.
 pub fn plan(view: &View<'_>) -> Plan {
-    let View { cluster, now, init } = *view;
+    let View {
+        cluster,
+        now,
+        report_age,
+        init,
+    } = *view;
     let mut plan = Plan::default();
-    let verdict = judge(cluster, now);
+    let verdict = judge(cluster, now, report_age);
     let beginning = beginning(cluster, init);
     let conditions = conditions(cluster, &verdict, &beginning, now);
     if let Some(patch) = status_patch(cluster, &verdict, &conditions) {
@@ -55,6 +62,12 @@ pub fn plan(view: &View<'_>) -> Plan {
     plan
 }
 
+/// What tells a cluster's latest report from the one before: the time that it states, by whatever clock.
+pub(crate) fn report(cluster: &Value) -> Option<&str> {
+    let stated = cluster["status"]["lastObservedTime"].as_str();
+    stated.filter(|stated| !stated.is_empty())
+}
+
 /// Whether the cluster was heard of in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
@@ -64,32 +77,36 @@ enum Verdict {
     Silent { reason: &'static str, message: String },
 }
 
-fn judge(cluster: &Value, now: Timestamp) -> Verdict {
+fn judge(cluster: &Value, now: Timestamp, report_age: Duration) -> Verdict {
     let heartbeat = match cluster["status"]["heartbeatFrequencySeconds"].as_u64() {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.min(LONGEST_HEARTBEAT)),
         Some(_) | None => DEFAULT_HEARTBEAT,
     };
     let grace = heartbeat * MISSED;
-    let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
-    let observed = time(cluster["status"]["lastObservedTime"].as_str());
-    let Some(since) = observed.or_else(|| time(Some(meta::creation_timestamp(cluster)))) else {
-        return Verdict::Alive { left: grace };
+    let reported = report(cluster).is_some();
+    let age = if reported {
+        report_age
+    } else {
+        let Ok(created) = meta::creation_timestamp(cluster).parse::<Timestamp>() else {
+            return Verdict::Alive { left: grace };
+        };
+        Duration::try_from(now.duration_since(created)).unwrap_or(Duration::ZERO)
     };
-    let age = Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO);
     if age <= grace {
         return Verdict::Alive {
             left: grace - age + Duration::from_secs(1),
         };
     }
-    let (reason, message) = match observed {
-        Some(_) => (
+    let (reason, message) = if reported {
+        (
             reasons::CLUSTER_STATUS_UNKNOWN,
             "agent stopped posting cluster status",
-        ),
-        None => (
+        )
+    } else {
+        (
             reasons::CLUSTER_STATUS_NEVER_UPDATED,
             "agent never posted cluster status",
-        ),
+        )
     };
     Verdict::Silent {
         reason,
@@ -257,23 +274,46 @@ mod tests {
     }
 
     fn look(cluster: &Value, at: &str) -> Plan {
+        let now: Timestamp = at.parse().unwrap();
+        let reported = report(cluster).and_then(|report| report.parse().ok());
+        let age = reported.map(|reported: Timestamp| now.duration_since(reported));
+        looked(cluster, at, age.map_or(0, |age| age.as_secs()))
+    }
+
+    fn looked(cluster: &Value, at: &str, report_age: i64) -> Plan {
         plan(&View {
             cluster,
             now: at.parse().unwrap(),
+            report_age: Duration::from_secs(report_age.try_into().unwrap_or(0)),
             init: Init::Off,
         })
     }
 
-    /// Carries the plan out as a server would.
-    fn after(cluster: &Value, at: &str) -> Value {
+    #[test]
+    fn the_clock_of_a_child_may_be_wrong() {
+        for wrong in [-86_400, -600, 0, 600, 86_400] {
+            let object = cluster(9_000, Some(wrong), Some(60));
+            for (age, silent) in [(0, false), (179, false), (181, true)] {
+                let status = after_actions(&object, looked(&object, NOW, age).actions);
+                let unknown = ready(&status).is_some_and(|(status, _)| status == "Unknown");
+                assert_eq!(unknown, silent, "wrong by {wrong} s, {age} s old");
+            }
+        }
+    }
+
+    fn after_actions(cluster: &Value, actions: Vec<Action>) -> Value {
         let mut object = cluster.clone();
-        for action in look(cluster, at).actions {
-            let Action::Patch { patch, .. } = action else {
-                continue;
-            };
-            machinery::patch::merge_patch(&mut object, &patch);
+        for action in actions {
+            if let Action::Patch { patch, .. } = action {
+                machinery::patch::merge_patch(&mut object, &patch);
+            }
         }
         object
+    }
+
+    /// Carries the plan out as a server would.
+    fn after(cluster: &Value, at: &str) -> Value {
+        after_actions(cluster, look(cluster, at).actions)
     }
 
     fn ready(object: &Value) -> Option<(String, String)> {

@@ -1,4 +1,5 @@
-//! Description → child, from the parent: for clusters whose sync mode says that the parent applies.
+//! Description → child, from the parent: for clusters whose sync mode says that the parent applies, and those whose agent
+//! applies and leaves what is wanted no longer to the parent.
 //!
 //! Each such cluster has a [`deployer::Deployer`] here, the very one that agents run. It reaches
 //! the child with the credential that the agent published, through the hub's proxy or straight ([`way`]); a new
@@ -13,11 +14,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::deployer::{Deployer, Duty, Metrics, Parts};
+use ::deployer::contents::Store;
+use ::deployer::{Contents, Deployer, Duty, Metrics, Parts};
 use api::{apps, clusters, kubernetes, names};
 use distribution::sync;
 use kubeio::{Bounds, Cache, CacheOptions, Changes, ObjectKey};
 use runtime::{CancellationToken, Chain};
+use sealing::KeyRing;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -37,7 +41,12 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Pushes until the token is cancelled, then finishes what is under way.
-pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &CancellationToken) {
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    metrics: &Metrics,
+    keys: &Arc<KeyRing>,
+    stop: &CancellationToken,
+) {
     let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
     let mut namespaces = shared.cache(&kubernetes::NAMESPACES).subscribe();
     let mut descriptions = shared.cache(&apps::DESCRIPTIONS).subscribe();
@@ -46,6 +55,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, metrics: &Metrics, stop: &Cancella
         shared: Arc::clone(shared),
         hitches: Arc::clone(&hitches),
         metrics: metrics.clone(),
+        contents: Contents::new(Arc::new(Store(shared.client.clone())), Arc::clone(keys)),
         pushed: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
@@ -82,6 +92,8 @@ struct Pusher {
     shared: Arc<Shared>,
     hitches: Arc<Hitches>,
     metrics: Metrics,
+    /// One for all clusters: what is kept of payloads is kept once.
+    contents: Contents,
     /// By ManagedCluster.
     pushed: BTreeMap<ObjectKey, Pushed>,
     tasks: JoinSet<()>,
@@ -90,6 +102,7 @@ struct Pusher {
 /// A cluster that is pushed to.
 struct Pushed {
     link: Link,
+    duty: Duty,
     stop: CancellationToken,
     /// Cancelled when its task is over.
     over: CancellationToken,
@@ -101,15 +114,17 @@ impl Pusher {
         let ObjectKey { namespace, name } = key;
         let cluster = self.shared.cache(&clusters::MANAGED_CLUSTERS).get_key(key);
         let home = self.shared.cache(&kubernetes::NAMESPACES).get(None, namespace);
-        let link = cluster
-            .filter(|cluster| sync::deployer_of(cluster) == sync::Deployer::Parent)
-            .map(|cluster| Link::of(&cluster, home.as_deref()));
-        let lack = link.as_ref().and_then(|link| link.as_ref().err());
+        let found = cluster.and_then(|cluster| {
+            let duty = duty_of(&cluster)?;
+            Some(Link::of(&cluster, home.as_deref()).map(|link| (link, duty)))
+        });
+        let lack = found.as_ref().and_then(|found| found.as_ref().err());
         if let Some(lack) = lack {
             self.hitches.set(namespace, Some(lack.to_string()));
         }
-        let wanted = link.and_then(Result::ok);
-        if self.pushed.get(key).map(|pushed| &pushed.link) == wanted.as_ref() {
+        let wanted = found.and_then(Result::ok);
+        let current = self.pushed.get(key).map(|pushed| (&pushed.link, pushed.duty));
+        if current == wanted.as_ref().map(|(link, duty)| (link, *duty)) {
             return;
         }
         // What is under way there ends by itself.
@@ -118,28 +133,36 @@ impl Pusher {
             earlier.stop.cancel();
         }
         tracing::info!(%namespace, %name, way = ?wanted, "the parent applies, or applies no more");
-        if let Some(link) = wanted {
-            let pushed = self.start(namespace.clone(), link, earlier);
+        if let Some((link, duty)) = wanted {
+            let pushed = self.start(namespace.clone(), link, duty, earlier);
             self.pushed.insert(key.clone(), pushed);
         }
     }
 
-    fn start(&mut self, namespace: String, link: Link, earlier: Option<Pushed>) -> Pushed {
+    fn start(&mut self, namespace: String, link: Link, duty: Duty, earlier: Option<Pushed>) -> Pushed {
         while self.tasks.try_join_next().is_some() {}
         let (stop, over) = (CancellationToken::new(), CancellationToken::new());
         let pushed = Pushed {
             link: link.clone(),
+            duty,
             stop: stop.clone(),
             over: over.clone(),
         };
         let (shared, metrics) = (Arc::clone(&self.shared), self.metrics.clone());
-        let hitches = Arc::clone(&self.hitches);
+        let (hitches, contents) = (Arc::clone(&self.hitches), self.contents.clone());
         self.tasks.spawn(async move {
             let _over = over.drop_guard();
             if let Some(earlier) = earlier {
                 earlier.over.cancelled().await;
             }
-            push(&shared, &hitches, &metrics, &namespace, &link, &stop).await;
+            let child = Child {
+                shared: &shared,
+                hitches: &hitches,
+                namespace: &namespace,
+                link: &link,
+                contents: &contents,
+            };
+            push(&child, duty, &metrics, &stop).await;
         });
         pushed
     }
@@ -152,15 +175,33 @@ impl Pusher {
     }
 }
 
-/// Applies the Descriptions of one namespace into its child until `stop`.
-async fn push(
-    shared: &Shared,
-    hitches: &Hitches,
-    metrics: &Metrics,
-    namespace: &str,
-    link: &Link,
-    stop: &CancellationToken,
-) {
+/// What the parent does in the child of a ManagedCluster, if anything.
+fn duty_of(cluster: &Value) -> Option<Duty> {
+    match sync::deployer_of(cluster) {
+        sync::Deployer::Parent => Some(Duty::Deploy),
+        sync::Deployer::Agent => sync::parent_prunes(cluster).then_some(Duty::Prune),
+        sync::Deployer::Nobody(_) => None,
+    }
+}
+
+/// A child, as it is looked for.
+struct Child<'a> {
+    shared: &'a Shared,
+    hitches: &'a Hitches,
+    namespace: &'a str,
+    link: &'a Link,
+    contents: &'a Contents,
+}
+
+/// Does its duty about the Descriptions of one namespace until `stop`.
+async fn push(child: &Child<'_>, duty: Duty, metrics: &Metrics, stop: &CancellationToken) {
+    let Child {
+        shared,
+        namespace,
+        link,
+        contents,
+        hitches: _,
+    } = *child;
     let options = CacheOptions {
         field_selector: format!("metadata.name={}", names::CHILD_DEPLOYER_SECRET),
         ..CacheOptions::namespace(namespace)
@@ -168,16 +209,17 @@ async fn push(
     let published = Cache::start(shared.client.clone(), kubernetes::SECRETS, options);
     let mut changes = published.subscribe();
     while !stop.is_cancelled() {
-        let (way, child) = tokio::select! {
+        let (way, client) = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            reached = reach(shared, hitches, namespace, link, &published, &mut changes) => reached,
+            reached = reach(child, &published, &mut changes) => reached,
         };
         let deployer = Deployer::new(Parts {
             parent: shared.client.clone(),
-            child,
+            child: client,
             namespace: namespace.to_owned(),
-            duty: watch::channel(Some(Duty::Deploy)).1,
+            contents: contents.clone(),
+            duty: watch::channel(Some(duty)).1,
             recovery: true,
             workers: WORKERS,
             component: names::CONTROLLERS,
@@ -223,14 +265,14 @@ fn find(link: &Link, published: &Cache) -> Result<Way, way::Lack> {
 }
 
 /// Waits for a credential with which the child can be reached.
-async fn reach(
-    shared: &Shared,
-    hitches: &Hitches,
-    namespace: &str,
-    link: &Link,
-    published: &Cache,
-    changes: &mut Changes,
-) -> (Way, kubeio::Client) {
+async fn reach(child: &Child<'_>, published: &Cache, changes: &mut Changes) -> (Way, kubeio::Client) {
+    let Child {
+        shared,
+        hitches,
+        namespace,
+        link,
+        contents: _,
+    } = *child;
     published.ready().await;
     loop {
         let lack = match find(link, published) {
@@ -248,7 +290,7 @@ async fn reach(
             },
             Err(lack) => lack.to_string(),
         };
-        tracing::warn!(namespace, error = %lack, "the child cannot be pushed to");
+        tracing::warn!(namespace, error = %lack, "the child cannot be reached from the parent");
         hitches.set(namespace, Some(lack));
         changes.next().await;
     }

@@ -161,6 +161,7 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
     let mut view = plan::View {
         request: request.clone(),
         waits_for_init: shared.cluster_init,
+        now: shared.env.now(),
         ..plan::View::default()
     };
     if !plan::is_named_after(request, id) {

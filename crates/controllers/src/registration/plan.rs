@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::{annotations, clusters, kubernetes, labels, names, reasons};
 use distribution::{Action, Next, Plan, Target};
+use jiff::Timestamp;
 use machinery::{ApiResource, meta, names as rules};
 use serde_json::{Map, Value, json};
 
@@ -27,6 +28,8 @@ pub struct View {
     pub request: Value,
     /// Whether a new cluster waits for its init workload (the gate `ClusterInit`).
     pub waits_for_init: bool,
+    /// What time it is.
+    pub now: Timestamp,
     /// The dedicated namespace.
     pub namespace: Option<Value>,
     /// The ManagedCluster.
@@ -115,7 +118,8 @@ pub fn plan(view: &View) -> Plan {
     if view.cluster.is_none() {
         plan.push(create(&clusters::MANAGED_CLUSTERS, new_cluster(view, namespace)));
     }
-    if let Some(secret) = furnish(view, id, namespace, &mut plan)
+    if let Some(account) = enable(view, id, namespace, &mut plan)
+        && let Some(secret) = equip(view, account, &mut plan)
         && !plan.writes()
     {
         approve(view, secret, &mut plan);
@@ -123,8 +127,21 @@ pub fn plan(view: &View) -> Plan {
     plan
 }
 
+/// Whether an agent works with a credential that ends and that it renews itself, and is heard from: then the one that
+/// never ends is nobody's to have. As soon as it is not heard from any more it may come back with nothing but a bootstrap
+/// token.
+pub fn renews_itself(cluster: &Value, now: Timestamp) -> bool {
+    let ends = meta::annotation(cluster, annotations::CREDENTIAL_ENDS);
+    let holds = ends
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .is_some_and(|ends| now < ends);
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    holds && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
 /// The next steps for a request that was granted: its account, its rights as this version wants them, its credential,
-/// and the answer, which hands that out. Nothing for a cluster that leaves: it loses all of this on purpose.
+/// and the answer, which hands that out, or neither as long as the agent needs none. Nothing for a cluster that leaves:
+/// it loses all of this on purpose.
 pub fn keep_up(view: &View) -> Plan {
     let mut plan = Plan::default();
     let request = &view.request;
@@ -132,17 +149,22 @@ pub fn keep_up(view: &View) -> Plan {
     if !is_approved(request) || !is_named_after(request, id) {
         return plan;
     }
-    let (Some(namespace), Some(_)) = (&view.namespace, &view.cluster) else {
+    let (Some(namespace), Some(cluster)) = (&view.namespace, &view.cluster) else {
         return plan;
     };
-    if let Some(secret) = furnish(view, id, namespace, &mut plan) {
+    let Some(account) = enable(view, id, namespace, &mut plan) else {
+        return plan;
+    };
+    if renews_itself(cluster, view.now) {
+        put_away(view, account, &mut plan);
+    } else if let Some(secret) = equip(view, account, &mut plan) {
         hand_out(request, secret, &mut plan);
     }
     plan
 }
 
-/// What a cluster works with on the parent: its account, its rights, its credential. Gives the last once it is there.
-fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> Option<&'a Value> {
+/// As what a cluster works on the parent: its account and its rights. Gives the account once it is there.
+fn enable<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> Option<&'a Value> {
     let request = &view.request;
     let Some(account) = &view.service_account else {
         plan.push(create(
@@ -152,8 +174,13 @@ fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> 
         return None;
     };
     grant(view, id, namespace, account, plan);
+    Some(account)
+}
+
+/// The credential of an account that never ends, once it is there.
+fn equip<'a>(view: &'a View, account: &Value, plan: &mut Plan) -> Option<&'a Value> {
     let Some(token) = &view.token else {
-        plan.push(create(&kubernetes::SECRETS, new_token(request, account)));
+        plan.push(create(&kubernetes::SECRETS, new_token(&view.request, account)));
         return None;
     };
     if is_token_of(token, account) {
@@ -166,6 +193,17 @@ fn furnish<'a>(view: &'a View, id: &str, namespace: &Value, plan: &mut Plan) -> 
         plan.push(Action::delete(&kubernetes::SECRETS, token));
     }
     None
+}
+
+/// Takes that credential back, and out of the answer.
+fn put_away(view: &View, account: &Value, plan: &mut Plan) {
+    let lasting = view.token.as_ref().filter(|token| is_token_of(token, account));
+    if let Some(token) = lasting.filter(|token| !meta::is_deleting(token)) {
+        plan.push(Action::delete(&kubernetes::SECRETS, token));
+    }
+    if !view.request["status"]["token"].is_null() {
+        plan.push(answer(&view.request, json!({"token": null})));
+    }
 }
 
 /// Whether a Secret is one that the parent fills with the token of an account.
@@ -298,11 +336,23 @@ fn new_cluster(view: &View, namespace: &Value) -> Value {
             cluster["spec"][field] = spec[field].clone();
         }
     }
-    if view.waits_for_init {
-        // From the first moment: nothing else may be placed before.
-        cluster["spec"]["taints"] = json!([{"key": reasons::TAINT_INITIALIZATION,
-            "value": reasons::CLUSTER_INIT_WAITING, "effect": "NoSchedule"}]);
+    if let Some(why) = meta::annotation(request, annotations::HOLD_ORPHANS) {
+        meta::set_annotation(&mut cluster, annotations::HOLD_ORPHANS, why);
     }
+    // From the first moment: nothing may be placed before, and nothing where nobody ever is. Whoever may ask for a cluster
+    // gets no share of what others have by asking for many.
+    let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+    let mut taints = vec![taint(
+        reasons::TAINT_UNSCHEDULABLE,
+        reasons::CLUSTER_STATUS_NEVER_UPDATED,
+    )];
+    if view.waits_for_init {
+        taints.push(taint(
+            reasons::TAINT_INITIALIZATION,
+            reasons::CLUSTER_INIT_WAITING,
+        ));
+    }
+    cluster["spec"]["taints"] = json!(taints);
     cluster
 }
 
@@ -336,10 +386,15 @@ fn grant(view: &View, id: &str, namespace: &Value, account: &Value, plan: &mut P
         (
             &kubernetes::CLUSTER_ROLE_BINDINGS,
             &view.cluster_role_binding,
-            rights::cluster_role_binding(id, account),
+            rights::cluster_role_binding(id, account, cluster_name(&view.request)),
             "subjects",
         ),
-        (&kubernetes::ROLES, &view.role, rights::role(id, home), "rules"),
+        (
+            &kubernetes::ROLES,
+            &view.role,
+            rights::role(id, home, account),
+            "rules",
+        ),
         (
             &kubernetes::ROLE_BINDINGS,
             &view.role_binding,
@@ -453,6 +508,22 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_that_was_a_member_before_keeps_what_the_parent_does_not_know() {
+        for why in [None, Some("restored")] {
+            let mut view = View {
+                request: request(),
+                ..View::default()
+            };
+            if let Some(why) = why {
+                meta::set_annotation(&mut view.request, annotations::HOLD_ORPHANS, why);
+            }
+            settle(&mut view);
+            let cluster = view.cluster.as_ref().unwrap();
+            assert_eq!(meta::annotation(cluster, annotations::HOLD_ORPHANS), why);
+        }
+    }
+
+    #[test]
     fn an_approved_cluster_gets_back_what_it_lost() {
         let whole = approved();
         assert_eq!(keep_up(&whole), Plan::default());
@@ -497,6 +568,46 @@ mod tests {
             assert_eq!(view.role_binding, whole.role_binding, "{what}");
             assert_eq!(view.cluster_role_binding, whole.cluster_role_binding, "{what}");
             assert_eq!(view.request["status"]["result"], "Approved", "{what}");
+        }
+    }
+
+    #[test]
+    fn the_credential_that_never_ends_is_there_for_whoever_needs_it_alone() {
+        let now: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+        for (ends, ready, is_put_away) in [
+            (None, Some("True"), false),
+            (Some("2026-12-02T00:00:00Z"), Some("True"), true),
+            (Some("2026-12-02T00:00:00Z"), Some("Unknown"), false),
+            (Some("2026-12-02T00:00:00Z"), Some("False"), false),
+            (Some("2026-12-02T00:00:00Z"), None, false),
+            (Some("2026-12-01T00:00:00Z"), Some("True"), false),
+            (Some("soon"), Some("True"), false),
+        ] {
+            let what = format!("{ends:?} {ready:?}");
+            let mut view = View { now, ..approved() };
+            let conditions: Vec<Value> = ready
+                .iter()
+                .map(|status| json!({"type": "Ready", "status": status}))
+                .collect();
+            let cluster = view.cluster.as_mut().unwrap();
+            if let Some(ends) = ends {
+                meta::set_annotation(cluster, annotations::CREDENTIAL_ENDS, ends);
+            }
+            cluster["status"]["conditions"] = json!(conditions);
+            assert_eq!(settle_by(keep_up, &mut view), Next::Done, "{what}");
+            let is_away = view.token.is_none() && view.request["status"]["token"].is_null();
+            assert_eq!(is_away, is_put_away, "{what}");
+            assert!(
+                view.role_binding.is_some() && view.request["status"]["caCertificate"].is_string(),
+                "{what}"
+            );
+            // Once it is not heard from any more, it gets one again.
+            view.cluster.as_mut().unwrap()["status"]["conditions"] = json!([]);
+            if settle_by(keep_up, &mut view) == Next::Again(TOKEN_POLL) {
+                view.token.as_mut().unwrap()["data"] = credential_of("bmV3");
+                assert_eq!(settle_by(keep_up, &mut view), Next::Done, "{what}");
+            }
+            assert!(view.request["status"]["token"].is_string(), "{what}");
         }
     }
 
@@ -573,7 +684,9 @@ mod tests {
         assert_eq!(meta::label(&cluster, "region"), Some("north"));
         assert_eq!(
             cluster["spec"],
-            json!({"clusterId": ID, "clusterType": "EdgeCluster", "syncMode": "Dual"})
+            json!({"clusterId": ID, "clusterType": "EdgeCluster", "syncMode": "Dual", "taints": [
+                {"key": reasons::TAINT_UNSCHEDULABLE, "value": "ClusterStatusNeverUpdated", "effect": "NoSchedule"},
+            ]})
         );
         let secret = view.token.unwrap();
         assert_eq!(meta::name(&secret), meta::name(&view.service_account.unwrap()));
@@ -682,7 +795,17 @@ mod tests {
             assert_eq!(object["kind"], "ManagedCluster");
             object["spec"]["taints"].clone()
         };
-        assert_eq!(taints(false), Value::Null);
-        assert_eq!(taints(true)[0]["key"], "clusters.clusternet.io/initialization");
+        let keys = |taints: &Value| -> Vec<String> {
+            let taints = taints.as_array().unwrap().iter();
+            taints
+                .map(|taint| taint["key"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let (unheard, waiting) = (
+            "clusters.clusternet.io/unschedulable",
+            "clusters.clusternet.io/initialization",
+        );
+        assert_eq!(keys(&taints(false)), [unheard]);
+        assert_eq!(keys(&taints(true)), [unheard, waiting]);
     }
 }

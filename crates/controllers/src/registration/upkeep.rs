@@ -20,6 +20,8 @@ use crate::shared::Shared;
 
 /// The field of a projected object that says whether it is as it is to be.
 const AS_WANTED: &str = "asWanted";
+/// The field of a projected Role that says whose token it lets its holder renew; empty in a frozen one that lets nobody.
+const RENEWING: &str = "renewing";
 /// The field of a projected Secret, and of nothing on the wire, that stands for its credential.
 const FINGERPRINT: &str = "fingerprint";
 
@@ -106,12 +108,18 @@ impl Granted {
     /// Queues the request that a change concerns, for ever.
     async fn route(&self, shared: &Shared, queue: &Queue<ObjectKey>) {
         let mut requests = shared.cache(&clusters::REGISTRATION_REQUESTS).subscribe();
+        let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
         let [mut first, mut second, mut third, mut fourth, mut fifth] = self.all().map(Cache::subscribe);
         loop {
             let change = tokio::select! {
                 biased;
                 change = requests.next() => {
                     queue.add(change.key);
+                    continue;
+                }
+                change = members.next() => {
+                    let id = change.object()["spec"]["clusterId"].as_str().unwrap_or_default();
+                    queue.add(ObjectKey::new("", names::for_cluster(id)));
                     continue;
                 }
                 change = first.next() => change,
@@ -125,7 +133,7 @@ impl Granted {
     }
 
     /// Whether a request that was granted has all that belongs to it, as far as the caches show.
-    fn has_all(&self, request: &Value) -> bool {
+    fn has_all(&self, shared: &Shared, request: &Value) -> bool {
         let name = meta::name(request);
         let home = request["status"]["dedicatedNamespace"].as_str();
         let (Some(cluster_role), Some(cluster_role_binding), Some(role), Some(role_binding)) = (
@@ -136,13 +144,23 @@ impl Granted {
         ) else {
             return false;
         };
-        let account = role_binding["subjects"][0]["name"].as_str().unwrap_or_default();
-        let token = self.tokens.get(home, account);
-        let handed_out = fingerprint(&request["status"]["token"], &request["status"]["caCertificate"]);
+        let account = json!({"metadata": role_binding["subjects"][0]});
+        let token = self.tokens.get(home, meta::name(&account));
+        let status = &request["status"];
+        let cluster = status["managedClusterName"].as_str().unwrap_or_default();
+        let cluster = shared.cache(&clusters::MANAGED_CLUSTERS).get(home, cluster);
+        let is_equipped = if cluster.is_some_and(|it| plan::renews_itself(&it, shared.env.now())) {
+            token.is_none() && status["token"].is_null()
+        } else {
+            let handed_out = fingerprint(&status["token"], &status["caCertificate"]);
+            token.is_some_and(|token| token[FINGERPRINT] == handed_out)
+        };
         cluster_role[AS_WANTED] == true
             && role[AS_WANTED] == true
-            && cluster_role_binding["subjects"] == role_binding["subjects"]
-            && token.is_some_and(|token| token[FINGERPRINT] == handed_out)
+            && cluster_role_binding["subjects"]
+                == rights::cluster_subjects(&account, plan::cluster_name(request))
+            && [meta::name(&account), ""].contains(&role[RENEWING].as_str().unwrap_or_default())
+            && is_equipped
     }
 }
 
@@ -156,7 +174,7 @@ async fn work(shared: &Shared, granted: &Granted, queue: &Queue<ObjectKey>, key:
     let Some(request) = shared.cache(&clusters::REGISTRATION_REQUESTS).get_key(&key) else {
         return Outcome::Done;
     };
-    if !plan::is_approved(&request) || granted.has_all(&request) {
+    if !plan::is_approved(&request) || granted.has_all(shared, &request) {
         return Outcome::Done;
     }
     match settle(shared, &request, plan::keep_up, |_| true).await {
@@ -184,11 +202,14 @@ fn project_rights(object: Value) -> Value {
     let id = meta::label(&object, labels::CLUSTER_ID).unwrap_or_default();
     let rules = match meta::kind(&object) {
         "ClusterRole" => rights::cluster_rules(id),
-        "Role" => rights::namespace_rules(),
+        "Role" => rights::namespace_rules(rights::renewing(&object)),
         _ => object["rules"].clone(),
     };
     let as_wanted = rights::correction(&object, &json!({"rules": rules}), "rules").is_none();
-    json!({"metadata": essence(&object), "subjects": object["subjects"], AS_WANTED: as_wanted})
+    json!({
+        "metadata": essence(&object), "subjects": object["subjects"], AS_WANTED: as_wanted,
+        RENEWING: rights::renewing(&object),
+    })
 }
 
 fn project_token(secret: Value) -> Value {
@@ -227,11 +248,11 @@ mod tests {
         };
         for (object, expected) in [
             (rights::cluster_role("id"), true),
-            (rights::role("id", "ns"), true),
-            (rights::cluster_role_binding("id", &account), true),
+            (rights::role("id", "ns", &account), true),
+            (rights::cluster_role_binding("id", &account, "edge-7"), true),
             (spoilt(rights::cluster_role("id")), false),
-            (spoilt(rights::role("id", "ns")), false),
-            (frozen(spoilt(rights::role("id", "ns"))), true),
+            (spoilt(rights::role("id", "ns", &account)), false),
+            (frozen(spoilt(rights::role("id", "ns", &account))), true),
         ] {
             assert_eq!(project_rights(object.clone())[AS_WANTED], expected, "{object}");
         }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod harness;
+mod packing;
 mod policies;
+mod rollouts;
 mod services;
 mod together;
 

@@ -1,18 +1,22 @@
 //! Objects whose Description is gone. The parent lets a Description go without its child when that was not ready for
 //! too long, and its deletion may be missed altogether; the objects stay until somebody looks for them.
+//!
+//! A parent that was restored from a backup does not know what was applied since: then they stay, and it is told, until
+//! somebody says that its word counts ([`HOLD_ORPHANS`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
-use api::apps;
+use api::annotations::HOLD_ORPHANS;
+use api::{apps, clusters, reasons};
 use clock::Backoff;
-use kubeio::{Change, ListOptions, ObjectKey, Outcome};
+use kubeio::{Change, EventType, ListOptions, ObjectKey, Outcome};
 use machinery::meta;
 use runtime::Chain;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Deployer, Duty, REMOVAL_PERIOD, RESYNC_PERIOD};
+use super::{BLIND_PERIOD, Deployer, Duty, REMOVAL_PERIOD, RESYNC_PERIOD};
 use crate::found;
 use crate::plan::{self, ObjectId};
 
@@ -30,6 +34,15 @@ struct Known {
     objects: BTreeMap<ObjectKey, BTreeSet<ObjectId>>,
     /// Descriptions (by UID) that may go, since nothing of theirs is left.
     released: BTreeSet<String>,
+    /// What stays, as it was told.
+    held: BTreeMap<ObjectKey, Vec<ObjectId>>,
+}
+
+/// What may be removed of a Description besides what it knows itself.
+pub(super) struct Left {
+    pub(super) ids: Vec<ObjectId>,
+    /// Whether there is more, which has to stay.
+    pub(super) held: bool,
 }
 
 impl Orphans {
@@ -60,11 +73,26 @@ impl Orphans {
         }
     }
 
-    /// Nothing is left of a Description: when it goes now, nothing needs to be looked for.
-    pub(super) fn release(&self, key: &ObjectKey, description: &Value) {
-        let mut known = self.lock();
-        known.released.insert(meta::uid(description).to_owned());
-        known.objects.remove(key);
+    /// Takes note of what a Description asks for no longer.
+    pub(super) fn see_dropped(&self, change: &Change) {
+        let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else {
+            return;
+        };
+        let dropped = plan::dropped(old, new);
+        if meta::uid(old) == meta::uid(new) && old["spec"]["deployer"] == "Generic" && !dropped.is_empty() {
+            let mut known = self.lock();
+            known
+                .objects
+                .entry(change.key.clone())
+                .or_default()
+                .extend(dropped);
+        }
+    }
+
+    /// Nothing is left of a Description, which brought these: when it goes now, nothing of it needs to be looked for.
+    pub(super) fn release(&self, key: &ObjectKey, description: &Value, ids: &[ObjectId]) {
+        self.forget(key, ids);
+        self.lock().released.insert(meta::uid(description).to_owned());
     }
 
     /// The objects that may be left of earlier Descriptions of this name.
@@ -73,9 +101,27 @@ impl Orphans {
         known.objects.get(key).into_iter().flatten().cloned().collect()
     }
 
-    /// Nothing is left of earlier Descriptions of this name.
-    pub(super) fn forget(&self, key: &ObjectKey) {
-        self.lock().objects.remove(key);
+    /// Of these nothing is left. What was found meanwhile is looked at next.
+    pub(super) fn forget(&self, key: &ObjectKey, ids: &[ObjectId]) {
+        let mut known = self.lock();
+        if let Some(objects) = known.objects.get_mut(key) {
+            objects.retain(|id| !ids.contains(id));
+            if objects.is_empty() {
+                known.objects.remove(key);
+            }
+        }
+        known.held.remove(key);
+    }
+
+    /// Keeps in mind what stays; answers whether that is news.
+    fn hold(&self, key: &ObjectKey, ids: &[ObjectId]) -> bool {
+        let mut known = self.lock();
+        known
+            .objects
+            .entry(key.clone())
+            .or_default()
+            .extend(ids.iter().cloned());
+        known.held.insert(key.clone(), ids.to_vec()).as_deref() != Some(ids)
     }
 
     /// Asks for a look at everything.
@@ -98,7 +144,8 @@ impl Deployer {
         }
     }
 
-    /// Queues the Descriptions that objects name and that are not there; answers whether everything was seen.
+    /// Queues the Descriptions that objects name and that are not there, or do not name them; answers whether everything
+    /// was seen.
     async fn look(&self) -> bool {
         let found = match found::find(&self.parts.child).await {
             Ok(found) => found,
@@ -107,11 +154,21 @@ impl Deployer {
                 return false;
             }
         };
+        let mut brought: BTreeMap<ObjectKey, Vec<ObjectId>> = BTreeMap::new();
         for (owner, id) in found.objects {
             // Another parent's objects are none of our business.
-            if owner.namespace == self.parts.namespace && self.descriptions.get_key(&owner).is_none() {
+            if owner.namespace == self.parts.namespace {
+                brought.entry(owner).or_default().push(id);
+            }
+        }
+        for (owner, mut ids) in brought {
+            if let Some(description) = self.descriptions.get_key(&owner) {
+                let known = plan::brought(&description, []);
+                ids.retain(|id| !known.iter().any(|known| known.is_same_object(id)));
+            }
+            if !ids.is_empty() {
                 let mut known = self.orphans.lock();
-                known.objects.entry(owner.clone()).or_default().insert(id);
+                known.objects.entry(owner.clone()).or_default().extend(ids);
                 drop(known);
                 self.queue.add(owner);
             }
@@ -127,14 +184,17 @@ impl Deployer {
         ids.sort();
         ids.dedup();
         if ids.is_empty() || key.namespace != self.parts.namespace {
-            return Ok(self.pruned(key));
+            return Ok(self.pruned(key, &ids));
         }
-        if duty == Duty::Observe {
-            return Ok(self.pruned(key));
+        if matches!(duty, Duty::Observe | Duty::Prune) {
+            return Ok(self.pruned(key, &ids));
         }
         if self.parent_has(key).await? {
             // It will be in the cache soon, and is settled then.
             return Ok(Outcome::After(REMOVAL_PERIOD));
+        }
+        if self.hold(key, &ids).await? {
+            return Ok(Outcome::After(BLIND_PERIOD));
         }
         let mut problems = Vec::new();
         let mut left = self.remove_all(key, &Value::Null, &ids, &mut problems).await;
@@ -153,11 +213,58 @@ impl Deployer {
             return Ok(Outcome::After(REMOVAL_PERIOD));
         }
         tracing::info!(description = %key, objects = ids.len(), "what a description left behind is gone");
-        Ok(self.pruned(key))
+        Ok(self.pruned(key, &ids))
     }
 
-    fn pruned(&self, key: &ObjectKey) -> Outcome {
-        self.orphans.forget(key);
+    /// What says that it comes from a Description, or may have come from an earlier one of its name, as far as it may be
+    /// removed.
+    pub(super) async fn left(&self, key: &ObjectKey, description: &Value) -> Result<Left, kubeio::Error> {
+        let mut ids = self.applier.watches.owned(key);
+        ids.extend(self.orphans.of(key));
+        let known = plan::brought(description, []);
+        let is_known = |id: &ObjectId| known.iter().any(|known| known.is_same_object(id));
+        let mut unknown: Vec<ObjectId> = ids.iter().filter(|id| !is_known(id)).cloned().collect();
+        unknown.sort();
+        unknown.dedup();
+        let held = !unknown.is_empty() && self.hold(key, &unknown).await?;
+        if held {
+            ids.retain(is_known);
+        }
+        Ok(Left { ids, held })
+    }
+
+    /// Whether objects have to stay that only the child knows of, which is told then. The parent is asked after it was
+    /// asked for the Description, so that both answers are of one parent.
+    async fn hold(&self, key: &ObjectKey, ids: &[ObjectId]) -> Result<bool, kubeio::Error> {
+        let own = self.parts.namespace.as_str();
+        let everything = ListOptions::default();
+        let members = self
+            .parts
+            .parent
+            .list_all(&clusters::MANAGED_CLUSTERS, Some(own), &everything)
+            .await?
+            .items;
+        let Some(why) = plan::hold(&members) else {
+            return Ok(false);
+        };
+        if self.orphans.hold(key, ids) {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let note = format!(
+                "not removed, though Description \"{key}\" is not known to have brought it: {} ({why}); to have it removed, \
+                 take the annotation {HOLD_ORPHANS} off the ManagedCluster",
+                ids.join(", ")
+            );
+            tracing::warn!(description = %key, objects = ids.len(), why, "objects stay that the parent does not know");
+            for member in &members {
+                self.recorder
+                    .record(member, EventType::Warning, reasons::ORPHANS_HELD, &note);
+            }
+        }
+        Ok(true)
+    }
+
+    fn pruned(&self, key: &ObjectKey, ids: &[ObjectId]) -> Outcome {
+        self.orphans.forget(key, ids);
         self.applier.watches.set(key, &BTreeMap::new());
         Outcome::Done
     }
@@ -210,7 +317,7 @@ mod tests {
         ] {
             let orphans = Orphans::default();
             if released {
-                orphans.release(&key, &one);
+                orphans.release(&key, &one, &[]);
             }
             orphans.see(&Change {
                 key: key.clone(),
@@ -219,8 +326,13 @@ mod tests {
             });
             assert_eq!(orphans.of(&key).len(), expected, "{what}");
             assert!(orphans.lock().released.is_empty(), "{what}");
-            orphans.forget(&key);
-            assert_eq!(orphans.of(&key), []);
+            let found = ObjectId::from_feed(&json!({"apiVersion": "v1", "kind": "Secret", "name": "found"}));
+            let seen = orphans.of(&key);
+            orphans.hold(&key, found.as_slice());
+            orphans.forget(&key, &seen);
+            assert_eq!(orphans.of(&key), found.as_slice(), "what was found meanwhile");
+            orphans.forget(&key, found.as_slice());
+            assert!(orphans.lock().objects.is_empty());
         }
     }
 }

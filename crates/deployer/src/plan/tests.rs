@@ -1,4 +1,17 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
+
+/// What a Description of plain objects asks for, prepared.
+fn desired(description: &Value) -> (Vec<Desired>, Vec<Problem>) {
+    let (asked, problems) = asked(description);
+    let prepared = asked.into_iter().map(|asked| match asked.entry {
+        Entry::Object(object) => prepare(object, &ObjectKey::of(description)),
+        other @ (Entry::Reference(_) | Entry::Sealed(_)) => panic!("{other:?}"),
+    });
+    (prepared.collect(), problems)
+}
 
 fn description(objects: &[Value]) -> Value {
     let raw: Vec<String> = objects
@@ -187,7 +200,7 @@ fn leftovers_are_found_by_record_and_by_mark_and_kept_apart_by_kind() {
         feed("apps/v1", "StatefulSet", "web"),
         feed("v1", "Service", "old")
     ]);
-    let (wanted, _) = desired(&description);
+    let wanted = ids(&asked(&description).0);
     let owned = [ObjectId {
         kind: Gvk::new("v1", "ConfigMap"),
         key: ObjectKey::new("shop", "c"),
@@ -284,5 +297,62 @@ mod properties {
             live["metadata"]["generation"] = json!(7);
             prop_assert_eq!(step(&wanted, Some(&live), |_| false), Step::Nothing);
         }
+    }
+}
+
+#[test]
+fn what_stands_for_an_object_is_that_object_to_everything_but_applying() {
+    let feed = Feed {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "shop".to_owned(),
+        name: "big".to_owned(),
+    };
+    let reference = Entry::Reference(entry::Reference {
+        digest: entry::Digest::of(b"x"),
+        size: 1,
+        object: feed.clone(),
+    });
+    let sealed = Entry::Sealed(entry::Sealed {
+        object: Feed {
+            kind: "Secret".to_owned(),
+            ..feed
+        },
+        key: "k".to_owned(),
+        fingerprint: "f".to_owned(),
+        enc: vec![1],
+        ciphertext: vec![2],
+    });
+    let mut description = description(&[]);
+    description["spec"]["raw"] = json!([reference.to_raw(), sealed.to_raw()]);
+    let names = |ids: Vec<ObjectId>| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let expected = ["ConfigMap shop/big", "Secret shop/big"];
+    assert_eq!(names(brought(&description, [])), expected);
+    let (asked, problems) = asked(&description);
+    assert_eq!(problems, []);
+    description["status"]["manifestStatuses"] = asked.iter().map(|asked| asked.id.to_feed()).collect();
+    assert_eq!(leftovers(&description, [], &ids(&asked)), []);
+}
+
+#[test]
+fn what_is_asked_for_no_longer_is_known_by_what_was() {
+    let map = |version: &str, name: &str, value: &str| {
+        json!({"apiVersion": version, "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"},
+            "data": {"key": value}})
+    };
+    let old = description(&[deployment(1), map("v1", "a", "1"), map("v1", "b", "1")]);
+    for (new, expected) in [
+        (old.clone(), vec![]),
+        (
+            description(&[map("v1", "b", "2"), deployment(2)]),
+            vec!["ConfigMap shop/a"],
+        ),
+        (
+            description(&[]),
+            vec!["Deployment shop/web", "ConfigMap shop/a", "ConfigMap shop/b"],
+        ),
+    ] {
+        let dropped: Vec<String> = dropped(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(dropped, expected);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{kubernetes, labels, mcs, reasons};
+use api::{annotations, kubernetes, labels, mcs, reasons};
 use machinery::meta;
 use serde_json::{Value, json};
 
@@ -174,7 +174,8 @@ fn gather(view: &View<'_>, import: &Value) -> Gathered {
         .collect();
     sources.sort_by_key(|it| (meta::namespace(it), meta::name(it)));
     for slice in sources {
-        let Some(home) = (view.home)(meta::namespace(slice)) else {
+        let Some(home) = (view.home)(meta::namespace(slice)).filter(|home| is_wanted(import, &home.cluster))
+        else {
             continue;
         };
         let left_out = gathered.left_out.entry(home.cluster.clone()).or_default();
@@ -197,6 +198,12 @@ fn gather(view: &View<'_>, import: &Value) -> Gathered {
         gathered.wanted.insert(name, copy);
     }
     gathered
+}
+
+/// Whether an import takes what a cluster exports.
+fn is_wanted(import: &Value, cluster: &str) -> bool {
+    let named = meta::annotation(import, annotations::EXPORTING_CLUSTERS);
+    named.is_none_or(|names| names.split(',').any(|name| name.trim() == cluster))
 }
 
 /// Whether a slice is an agent's copy for a Service.

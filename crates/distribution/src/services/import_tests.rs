@@ -284,6 +284,29 @@ fn follows_what_clusters_do() {
 }
 
 #[test]
+fn an_import_says_whose_exports_count() {
+    for (named, expected) in [
+        (None, "north,south"),
+        (Some("south"), "south"),
+        (Some("east, south"), "south"),
+        (Some("south,north"), "north,south"),
+        (Some("sou"), ""),
+        (Some(""), ""),
+    ] {
+        let mut parent = Parent::new();
+        parent.settle();
+        parent.import(
+            "mine",
+            &json!({"metadata": {"annotations": {annotations::EXPORTING_CLUSTERS: named}}}),
+        );
+        let (slices, clusters, _) = parent.settle().seen();
+        assert_eq!(clusters, expected, "{named:?}");
+        let of = |cluster: &&str| !cluster.is_empty();
+        assert_eq!(slices.len(), expected.split(',').filter(of).count(), "{named:?}");
+    }
+}
+
+#[test]
 fn follows_what_becomes_of_imports() {
     check(&[
         (

@@ -4,11 +4,13 @@
 //! - `sockets/{id}/proxy/direct/…`, `…/proxy/http/{host[:port]}/…` and `…/proxy/https/{host[:port]}/…` carry a request
 //!   into the cluster. Whose authority it has there is in the child credential that the caller hands over as
 //!   impersonation extras ([`credentials`]); nothing of the caller's own credential goes along.
+//! - `GET sockets/{id}/payloads/{digest}?description=NAME` is what a Description of the cluster refers to.
 
 mod clusters;
 mod credentials;
 mod forward;
 mod headers;
+mod payloads;
 mod pool;
 mod target;
 mod tls;
@@ -19,6 +21,7 @@ use apiserver::{Body, GroupHandler, RequestInfo, UserInfo};
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use kubeio::Client;
 use machinery::{ApiError, Reason};
 use runtime::CancellationToken;
 use serde_json::{Value, json};
@@ -43,6 +46,7 @@ pub struct Proxy {
     config: Arc<Config>,
     registry: Registry,
     peers: OnceLock<Peers>,
+    client: Client,
     clusters: Clusters,
     pool: Arc<Pool>,
     shutdown: CancellationToken,
@@ -52,14 +56,15 @@ impl Proxy {
     pub(crate) fn new(
         config: Arc<Config>,
         registry: Registry,
-        clusters: Clusters,
+        client: Client,
         shutdown: CancellationToken,
     ) -> Self {
         Self {
             config,
             registry,
             peers: OnceLock::new(),
-            clusters,
+            clusters: Clusters::start(client.clone()),
+            client,
             pool: Arc::new(Pool::default()),
             shutdown,
         }
@@ -78,6 +83,13 @@ impl Proxy {
         user: UserInfo,
         request: Request<Body>,
     ) -> Result<Response<Body>, ApiError> {
+        if info.subresource == "payloads" && *info.resource == *api::proxies::SOCKETS.plural {
+            if request.method() != Method::GET {
+                return Err(respond::method_not_allowed());
+            }
+            let (id, digest) = (info.name.as_str(), info.rest.as_str());
+            return payloads::get(&self.client, &self.clusters, id, digest, request.uri()).await;
+        }
         if !self.config.socket_connection {
             let text = "tunnels are switched off on this hub (feature gate SocketConnection)";
             return Err(ApiError::new(Reason::ServiceUnavailable, text));
@@ -240,6 +252,10 @@ impl GroupHandler for Proxy {
                 {
                     "name": "sockets/proxy", "singularName": "", "namespaced": false, "kind": "Socket",
                     "verbs": ["create", "delete", "get", "patch", "update"],
+                },
+                {
+                    "name": api::proxies::PAYLOADS, "singularName": "", "namespaced": false, "kind": "Socket",
+                    "verbs": ["get"],
                 },
             ],
         })

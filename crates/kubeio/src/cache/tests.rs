@@ -90,19 +90,27 @@ async fn lists_again_when_its_revision_is_gone_and_tells_the_difference() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_sees_only_the_latest_state() {
     let store = Store::default();
+    let apply = |object: Value| {
+        let entry = Entry {
+            revision: revision(&object),
+            weight: 0,
+            object: Arc::new(object.clone()),
+        };
+        store.apply(ObjectKey::of(&object), entry)
+    };
     let pending = Arc::new(Pending::default());
     store.readers.lock().unwrap().push(Arc::downgrade(&pending));
     let mut changes = Changes { pending };
     for version in ["1", "2", "3"] {
-        store.apply(object("a", "x", version));
+        apply(object("a", "x", version));
     }
-    store.apply(object("a", "gone", "4"));
+    apply(object("a", "gone", "4"));
     store.delete(ObjectKey::new("a", "gone"));
     let change = changes.next().await;
     assert_eq!((change.key.name.as_str(), change.old.is_none()), ("x", true));
     assert_eq!(change.new.unwrap()["metadata"]["resourceVersion"], "3");
     assert!(changes.try_next().is_none(), "what came and went is not told");
-    assert!(!store.apply(object("a", "x", "3")), "nothing changed");
+    assert!(!apply(object("a", "x", "3")), "nothing changed");
     assert!(changes.try_next().is_none());
 }
 
@@ -195,4 +203,33 @@ async fn pages_that_are_too_much_together_are_no_list() {
     let client = fake.client().bounded(bounds);
     let error = client.list_all(&PODS, None, &ListOptions::default()).await;
     assert!(error.unwrap_err().is_too_large());
+}
+
+#[tokio::test(start_paused = true)]
+async fn keeps_what_its_reader_makes_of_an_object() {
+    let labelled = |version: &str, label: &str| {
+        let mut object = object("a", "x", version);
+        object["metadata"]["labels"] = json!({"k": label});
+        object
+    };
+    let fake = Fake::default();
+    fake.answer(json_answer(&list("5", vec![labelled("3", "one")])));
+    let watch = fake.stream();
+    let read = |object: Value| object["metadata"]["labels"]["k"].as_str().map(str::to_owned);
+    let cache = Cache::start_reading(fake.client(), PODS, CacheOptions::default(), read);
+    let mut changes = cache.subscribe();
+    let label = |state: Option<Arc<Option<String>>>| state.and_then(|it| Option::clone(&it));
+    assert_eq!(label(changes.next().await.new).as_deref(), Some("one"));
+    // The first differs only in what is not kept.
+    watch.event("MODIFIED", &labelled("6", "one"));
+    watch.event("MODIFIED", &labelled("7", "two"));
+    let change = changes.next().await;
+    assert_eq!(
+        (label(change.old).as_deref(), label(change.new).as_deref()),
+        (Some("one"), Some("two"))
+    );
+    cache.put(labelled("6", "old"));
+    assert!(changes.try_next().is_none(), "an older answer counts for nothing");
+    cache.put(labelled("8", "mine"));
+    assert_eq!(label(changes.next().await.new).as_deref(), Some("mine"));
 }

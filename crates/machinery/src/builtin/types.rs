@@ -7,6 +7,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::Gvk;
+use crate::schema::formats;
 use crate::schema::{Additional, Kind, Link, ListType, PatchStrategy, Schema};
 
 /// What `cargo xtask codegen types` wrote; its head explains the form.
@@ -332,7 +333,7 @@ fn plain_schema(plain: Plain) -> Schema {
         Plain::Int64 => (Kind::Integer, "int64"),
         Plain::Bool => (Kind::Boolean, ""),
         Plain::Double => (Kind::Number, "double"),
-        Plain::Base64 => (Kind::String, "byte"),
+        Plain::Base64 => (Kind::String, formats::BYTES),
         Plain::Time => (Kind::String, "date-time"),
         Plain::Object => (Kind::Object, ""),
         Plain::Anything | Plain::Quantity => (Kind::Any, ""),

@@ -24,6 +24,7 @@ use serde_json::Value;
 use crate::schema::Schema;
 pub use meter::Budget;
 use meter::Patterns;
+pub use text::duration;
 
 /// Why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

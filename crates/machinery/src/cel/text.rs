@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use crate::schema::is_uri;
 
 /// A duration as Go writes it: `1h30m`, `-1.5s`.
-pub(super) fn duration(text: &str) -> Option<SignedDuration> {
+pub fn duration(text: &str) -> Option<SignedDuration> {
     const UNITS: [(&str, i128); 8] = [
         ("ns", 1),
         ("us", 1_000),

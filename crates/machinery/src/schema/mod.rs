@@ -31,7 +31,7 @@
 
 mod check;
 mod default;
-mod formats;
+pub(crate) mod formats;
 mod former;
 mod parse;
 mod pattern;

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use commands::{Format, Namespaces, ParentUrl, Place, Trial, Which};
 use kubeio::Choice;
 
+use super::SummaryArgs;
+
 /// Where the hub is.
 #[derive(Debug, Args)]
 pub(crate) struct HubArgs {
@@ -15,7 +17,7 @@ pub(crate) struct HubArgs {
     kubeconfig: Option<PathBuf>,
     /// The data folder of a `tombolo up`.
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// The kubeconfig's context [default: its current one].
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
@@ -310,6 +312,39 @@ pub(crate) struct ExplainArgs {
     pub(crate) hub: HubArgs,
 }
 
+/// What is asked of a Rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RolloutAction {
+    /// Says how far it is, wave by wave; exit code 1 if it failed.
+    Status,
+    /// Lets nothing new go out.
+    Pause,
+    /// Lets it go on.
+    Resume,
+    /// Takes all clusters back to the version before this one.
+    Undo,
+    /// Brings out the version that failed once more.
+    Retry,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
+    /// What is asked of it.
+    #[arg(value_enum)]
+    pub(crate) action: RolloutAction,
+    /// The Rollout.
+    pub(crate) name: String,
+    /// With status: says what changes, until it is complete, back or failed.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// A file, a folder, or - for standard input; may be given several times. Subscriptions, Globalizations,
@@ -330,6 +365,20 @@ pub(crate) struct PlanArgs {
     pub(crate) namespace: NamespaceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file. Only its owner may read it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Replaces a file that is there already, once the backup is whole.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
     #[command(flatten)]
     pub(crate) hub: HubArgs,
 }
@@ -368,7 +417,8 @@ pub(crate) struct LeaveArgs {
     /// The kubeconfig of the cluster that leaves.
     #[arg(long, value_name = "FILE")]
     pub(crate) child_kubeconfig: PathBuf,
-    /// Leaves what the fleet brought into the cluster where it is.
+    /// Leaves what the fleet brought into the cluster where it is, running, as the cluster's own. Another hub that is
+    /// joined then takes over what it sends of the same name.
     #[arg(long)]
     pub(crate) keep_objects: bool,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
 
+use super::daemon::{IDLE, Idle};
 use super::{Cli, Command, PersonCommand};
 
 fn page() -> String {
@@ -29,6 +30,19 @@ fn page() -> String {
             command.get_name(),
             help.join("\n").trim_end()
         );
+    }
+    text.push_str(
+        "\n## Flags of upstream's daemons\n\nThe roles take these too, so that a command line goes on working; they do \
+         nothing, and the log says so.\n\n| flags | of | because |\n|---|---|---|\n",
+    );
+    for Idle { flags, roles, why } in IDLE {
+        let flags: Vec<String> = flags.iter().map(|(flag, _)| format!("`--{flag}`")).collect();
+        let roles = if roles.is_empty() {
+            "all roles".to_owned()
+        } else {
+            roles.join(", ")
+        };
+        let _infallible = writeln!(text, "| {} | {roles} | {why} |", flags.join(" "));
     }
     text
 }
@@ -67,6 +81,7 @@ fn every_command_that_talks_to_a_hub_takes_a_context() {
     let known = [
         "up",
         "sim",
+        "restore",
         "install",
         "crds",
         "hub",

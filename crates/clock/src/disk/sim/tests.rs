@@ -86,3 +86,19 @@ fn a_failed_sync_is_not_made_good_by_a_later_one() {
         .count();
     assert!(lost > 10, "{lost} lost");
 }
+
+#[test]
+fn a_file_without_a_name_takes_no_memory() {
+    let disk = SimDisk::new(1);
+    disk.create("old").unwrap().write_at(0, b"old").unwrap();
+    disk.sync_directory().unwrap();
+    disk.create("new").unwrap().write_at(0, b"new").unwrap();
+    disk.rename("new", "old").unwrap();
+    assert_eq!(disk.inner().files.len(), 2, "a crash may bring the old one back");
+    disk.sync_directory().unwrap();
+    assert_eq!(disk.inner().files.len(), 1);
+    assert_eq!(disk.read("old").unwrap(), b"new");
+    disk.remove("old").unwrap();
+    disk.sync_directory().unwrap();
+    assert_eq!(disk.inner().files.len(), 0);
+}

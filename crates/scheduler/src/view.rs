@@ -1,0 +1,80 @@
+//! What the scheduler keeps of the objects that it watches: what decisions read, and nothing else.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{apps, change_set, settle};
+use kubeio::ObjectKey;
+use machinery::meta;
+use placement::{ClusterKey, InvalidSubscription, Names, Subscription};
+use serde_json::{Value, json};
+
+use crate::conditions;
+
+/// A Subscription, of its status only the last binding and the scheduler's own conditions: what others write there makes
+/// no difference then.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) uid: String,
+    generation: i64,
+    /// Its resource version, while nobody has written any status.
+    pub(crate) bare: Option<String>,
+    pub(crate) deleting: bool,
+    /// Whether a change set that is not complete keeps it as it is.
+    pub(crate) is_frozen: bool,
+    /// For how long it asks that edits are waited for.
+    pub(crate) settle: Option<Duration>,
+    /// The conditions that the scheduler owns.
+    pub(crate) conditions: Vec<Value>,
+    pub(crate) read: Result<Subscription, InvalidSubscription>,
+}
+
+impl Kept {
+    /// From a Subscription object.
+    pub(crate) fn from_value(object: &Value, names: &SharedNames) -> Self {
+        Self {
+            uid: meta::uid(object).to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            bare: object["status"]
+                .is_null()
+                .then(|| meta::resource_version(object).to_owned()),
+            deleting: meta::is_deleting(object),
+            is_frozen: change_set::is_frozen(object),
+            settle: settle::asked(object),
+            conditions: conditions::own(object),
+            read: Subscription::read(object, &mut names.lock()),
+        }
+    }
+
+    /// Whether its spec is that of a former state.
+    pub(crate) fn has_spec_of(&self, other: &Self) -> bool {
+        let same = match (&self.read, &other.read) {
+            (Ok(new), Ok(old)) => new.has_spec_of(old),
+            (Err(new), Err(old)) => new == old,
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        };
+        same && self.generation == other.generation && self.uid == other.uid
+    }
+
+    /// What an event is about.
+    pub(crate) fn reference(&self, key: &ObjectKey) -> Value {
+        let ObjectKey { namespace, name } = key;
+        json!({"apiVersion": apps::SUBSCRIPTIONS.api_version(), "kind": apps::SUBSCRIPTIONS.kind,
+            "metadata": {"namespace": namespace, "name": name, "uid": self.uid}})
+    }
+}
+
+/// The clusters' names, shared with the watches that read them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedNames(Arc<Mutex<Names>>);
+
+impl SharedNames {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one copy of a key.
+    pub(crate) fn of(&self, key: &ClusterKey) -> Option<Arc<ClusterKey>> {
+        self.lock().of(&key.to_string())
+    }
+}
