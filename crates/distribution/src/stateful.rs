@@ -1,6 +1,7 @@
 //! Replicas that may not run twice move the other way round than those with a floor: the cluster that gives reports
 //! fewer before the one that takes gets more, so that there are never more of them than are wanted.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,22 +90,29 @@ fn of_feed(view: &View<'_>, inventory: &Value, feed: &Feed, path: &str) -> Optio
         .zip(status["replicas"][feed.key()].as_array()?)
         .filter_map(|(key, share)| Some((key.as_str()?.split_once('/')?.0, share.as_u64()?)))
         .collect();
-    let of = |home: &str| -> Vec<Arc<Value>> {
-        let all = view.descriptions.iter();
-        all.filter(|it| meta::namespace(it) == home).cloned().collect()
+    let mut of: BTreeMap<&str, Vec<Arc<Value>>> = BTreeMap::new();
+    for description in view.descriptions {
+        of.entry(meta::namespace(description))
+            .or_default()
+            .push(Arc::clone(description));
+    }
+    let given = |home: &str| {
+        of.get(home)
+            .and_then(|all| delivered(all, feed, path))
+            .unwrap_or(0)
     };
-    let given = |home: &str| delivered(&of(home), feed, path).unwrap_or(0);
-    let mut homes: Vec<&str> = view.descriptions.iter().map(|it| meta::namespace(it)).collect();
-    homes.sort_unstable();
-    homes.dedup();
-    let running = |home: &&str| {
-        let reported = of(home).iter().filter_map(|it| reported(it, feed)).max();
+    let (_, own) = bound.iter().find(|(home, _)| *home == view.namespace)?;
+    if given(view.namespace) >= *own {
+        return None;
+    }
+    let running = |(home, all): (&&str, &Vec<Arc<Value>>)| {
+        let reported = all.iter().filter_map(|it| reported(it, feed)).max();
         given(home).max(reported.unwrap_or(0))
     };
     let taken = |but: Option<&str>| {
-        let others = homes
+        let others = of
             .iter()
-            .filter(|home| Some(**home) != but && (view.runs)(home));
+            .filter(|(home, _)| Some(**home) != but && (view.runs)(home));
         others.map(running).fold(0, u64::saturating_add)
     };
     let mut free = desired.saturating_sub(taken(None));

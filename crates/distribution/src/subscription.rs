@@ -21,8 +21,8 @@ const NAME_LABEL_LIMIT: usize = names::LABEL_VALUE_LIMIT - 6;
 pub struct View<'a> {
     /// The Subscription.
     pub subscription: &'a Value,
-    /// The namespaces, at least those of the bound clusters, by name.
-    pub namespaces: &'a BTreeMap<String, Arc<Value>>,
+    /// A namespace of this name, at least if a bound cluster's.
+    pub namespace: &'a dyn Fn(&str) -> Option<Arc<Value>>,
     /// Every Base that carries the Subscription's uid.
     pub bases: &'a [Arc<Value>],
     /// Every Manifest and HelmChart that carries the Subscription's uid as a label.
@@ -154,11 +154,7 @@ fn drop_references(view: &View<'_>, plan: &mut Plan) {
 /// What to do about the Bases in the namespace of a bound cluster.
 fn plan_base(view: &View<'_>, namespace: &str, bases: Vec<&Arc<Value>>, plan: &mut Plan) {
     let subscription = view.subscription;
-    let Some(home) = view
-        .namespaces
-        .get(namespace)
-        .filter(|home| !meta::is_deleting(home))
-    else {
+    let Some(home) = (view.namespace)(namespace).filter(|home| !meta::is_deleting(home)) else {
         return;
     };
     let (leaving, mut living): (Vec<_>, Vec<_>) = bases.into_iter().partition(|base| meta::is_deleting(base));
@@ -166,7 +162,7 @@ fn plan_base(view: &View<'_>, namespace: &str, bases: Vec<&Arc<Value>>, plan: &m
     let Some(base) = living.pop() else {
         // What is still being taken away would fight with what is new.
         if leaving.is_empty() {
-            let object = new_base(view, home);
+            let object = new_base(view, &home);
             let name = meta::name(&object).to_owned();
             plan.push(Action::Create {
                 resource: apps::BASES,
@@ -184,7 +180,7 @@ fn plan_base(view: &View<'_>, namespace: &str, bases: Vec<&Arc<Value>>, plan: &m
         );
         plan.push(Action::warning(subscription, reasons::MULTIPLE_BASES, note));
     }
-    if let Some(patch) = base_patch(subscription, base, home) {
+    if let Some(patch) = base_patch(subscription, base, &home) {
         plan.push(Action::patch(&apps::BASES, base, patch));
         let note = format!("Base {namespace}/{} is updated successfully", meta::name(base));
         plan.push(Action::normal(subscription, reasons::BASE_UPDATED, note));

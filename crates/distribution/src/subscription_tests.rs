@@ -43,11 +43,6 @@ fn subscribe(world: &mut World, bound: &[&str]) {
 
 fn pass(world: &World) -> Plan {
     let subscription = world.get(&apps::SUBSCRIPTIONS, "default", NAME).unwrap();
-    let namespaces = world
-        .list(&NAMESPACES)
-        .into_iter()
-        .map(|it| (meta::name(&it).to_owned(), it))
-        .collect();
     let uid = meta::uid(subscription);
     let templates = world
         .list(&apps::MANIFESTS)
@@ -63,7 +58,7 @@ fn pass(world: &World) -> Plan {
     }
     plan(&View {
         subscription,
-        namespaces: &namespaces,
+        namespace: &|name| world.get(&NAMESPACES, "", name).cloned(),
         bases: &world.labelled(&apps::BASES, labels::CONFIG_UID, uid),
         referenced: &templates.collect::<Vec<_>>(),
         template: &|feed| index.get(feed).cloned(),

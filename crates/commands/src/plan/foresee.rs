@@ -356,7 +356,7 @@ fn bases_after(after: &Value, live: &Live, world: &World) -> Vec<Arc<Value>> {
         .collect();
     let plan = subscription::plan(&subscription::View {
         subscription: after,
-        namespaces: &homes,
+        namespace: &|name| homes.get(name).cloned(),
         bases: &live.bases,
         referenced: &[],
         template: &|feed| world.templates.get(feed).cloned(),

@@ -1,6 +1,5 @@
 //! Looking at one object: take a snapshot, plan, carry out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,13 +42,7 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let namespaces: BTreeMap<_, _> = self
-            .shared
-            .cache(&kubernetes::NAMESPACES)
-            .list()
-            .into_iter()
-            .map(|namespace| (meta::name(&namespace).to_owned(), namespace))
-            .collect();
+        let namespaces = self.shared.cache(&kubernetes::NAMESPACES);
         let uid = meta::uid(&object);
         let (bases, referenced, templates) = {
             let mut indexes = self.indexes();
@@ -63,7 +56,7 @@ impl Deployer {
         let plan = subscription::plan(&subscription::View {
             subscription: &object,
             standing: &standing,
-            namespaces: &namespaces,
+            namespace: &|name| namespaces.get(None, name),
             bases: &bases,
             referenced: &referenced,
             template: &|feed| lookup(&templates, feed),
@@ -232,7 +225,7 @@ impl Deployer {
         if !may_delay {
             return division;
         }
-        let descriptions = self.indexes().descriptions.find(&Tie::Uid(uid.to_owned()));
+        let descriptions = self.all_descriptions_of(subscription);
         let all = self.shared.cache(&clusters::MANAGED_CLUSTERS);
         let (division, delayed) = stateful::delay(
             &stateful::View {
