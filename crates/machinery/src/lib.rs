@@ -1,6 +1,7 @@
 //! What Kubernetes does to objects, as pure functions over JSON values: names, selectors, quantities, patches,
 //! apply, schemas, CEL, JSONPath, tables, and the `Status` that says what went wrong. No I/O, no clock.
 
+pub mod address;
 pub mod builtin;
 pub mod cel;
 pub mod conditions;

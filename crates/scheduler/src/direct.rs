@@ -1,8 +1,10 @@
 //! Where clusters' own predictors may be asked without the tunnel. The address is the cluster's word: it shall not lead
 //! the scheduler to what only the scheduler reaches. Pure.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use machinery::address;
 
 /// At which addresses the scheduler asks; default: any but those that mean something else to each who asks (loopback,
 /// link-local, multicast, unspecified).
@@ -66,25 +68,8 @@ impl DirectAccess {
         if !self.networks.is_empty() {
             return self.networks.iter().any(|network| network.holds(address));
         }
-        match address {
-            IpAddr::V4(address) => is_usual_v4(address),
-            IpAddr::V6(address) => is_usual_v6(address),
-        }
+        address::is_common(address)
     }
-}
-
-fn is_usual_v4(address: Ipv4Addr) -> bool {
-    let this_network = address.octets()[0] == 0;
-    !(this_network
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_multicast()
-        || address.is_broadcast())
-}
-
-fn is_usual_v6(address: Ipv6Addr) -> bool {
-    let disguised = address.to_ipv4().is_some();
-    !(disguised || address.is_unicast_link_local() || address.is_multicast())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What another cluster may know of an EndpointSlice, and how copies are brought to that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{kubernetes, labels};
-use machinery::meta;
+use machinery::{address, meta};
 use serde_json::{Map, Value, json};
 
 use crate::action::Action;
@@ -95,25 +95,11 @@ pub(super) fn items<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = 
 /// Whether an address is one of its family that can mean the same in two clusters.
 fn is_reachable(address: &str, address_type: &str) -> bool {
     match (address.parse::<IpAddr>(), address_type) {
-        (Ok(IpAddr::V4(address)), "IPv4") => is_common_v4(address),
-        (Ok(IpAddr::V6(address)), "IPv6") => is_common_v6(address),
+        (Ok(address @ IpAddr::V4(_)), "IPv4") | (Ok(address @ IpAddr::V6(_)), "IPv6") => {
+            address::is_common(address)
+        }
         (Ok(_) | Err(_), _) => false,
     }
-}
-
-fn is_common_v4(address: Ipv4Addr) -> bool {
-    let this_network = address.octets()[0] == 0;
-    !(this_network
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_multicast()
-        || address.is_broadcast())
-}
-
-fn is_common_v6(address: Ipv6Addr) -> bool {
-    // An IPv4 address in disguise belongs to the other family, `::` and `::1` among them.
-    let disguised = address.to_ipv4().is_some();
-    !(disguised || address.is_unicast_link_local() || address.is_multicast())
 }
 
 /// What a message says of addresses that were left out; nothing if there are none.
