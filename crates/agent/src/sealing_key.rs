@@ -3,15 +3,12 @@
 
 use std::sync::Arc;
 
-use api::{kubernetes, labels, names, secret};
+use api::{kubernetes, labels, names};
 use clock::Env;
 use kubeio::Client;
 use runtime::Chain;
 use sealing::{KeyPair, KeyRing};
 use serde_json::{Value, json};
-
-const PUBLIC: &str = "publicKey";
-const PRIVATE: &str = "privateKey";
 
 /// The keys of a cluster, with the one that is kept.
 pub(crate) async fn ring(child: &Client, namespace: &str, env: &Env) -> Arc<KeyRing> {
@@ -37,23 +34,19 @@ async fn obtain(child: &Client, namespace: &str, env: &Env) -> Result<KeyPair, S
     let (secrets, name) = (&kubernetes::SECRETS, names::AGENT_KEY_SECRET);
     let told = |error: kubeio::Error| Chain(&error).to_string();
     let there = child.get_opt(secrets, Some(namespace), name).await;
-    if let Some(there) = there.map_err(told)? {
-        return pair(&there);
-    }
-    let wanted = new_secret(namespace, env).map_err(|error| error.to_string())?;
-    match child.create(secrets, Some(namespace), &wanted).await {
-        Ok(made) => pair(&made),
-        // The agent that led before was quicker.
-        Err(error) if error.is_already_exists() => {
-            pair(&child.get(secrets, Some(namespace), name).await.map_err(told)?)
+    let object = match there.map_err(told)? {
+        Some(there) => there,
+        None => {
+            let wanted = new_secret(namespace, env).map_err(|error| error.to_string())?;
+            let made = child.create_or_get(secrets, Some(namespace), &wanted).await;
+            made.map_err(told)?
         }
-        Err(error) => Err(told(error)),
-    }
+    };
+    pair(&object)
 }
 
 fn pair(object: &Value) -> Result<KeyPair, String> {
-    let bytes = |key: &str| secret::bytes(object, key).unwrap_or_default();
-    KeyPair::from_parts(&bytes(PUBLIC), bytes(PRIVATE)).map_err(|error| {
+    KeyPair::from_secret(object).map_err(|error| {
         format!("what the Secret holds cannot be used, delete it to have it made anew: {error}")
     })
 }
@@ -62,14 +55,13 @@ fn new_secret(namespace: &str, env: &Env) -> Result<Value, sealing::Error> {
     let mut private = [0; 32];
     env.random.fill(&mut private);
     let pair = KeyPair::from_random(private)?;
-    let (public, private) = pair.expose();
     Ok(json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
             "name": names::AGENT_KEY_SECRET, "namespace": namespace,
             "labels": {labels::CREATED_BY: labels::CREATED_BY_AGENT},
         },
-        "data": {PUBLIC: secret::encode(public), PRIVATE: secret::encode(private)},
+        "data": pair.to_secret_data(),
     }))
 }
 
@@ -81,7 +73,7 @@ mod tests {
     fn what_is_kept_is_the_key_again_and_anything_else_is_told() {
         let mut kept = new_secret("ns", &Env::system()).unwrap();
         assert!(pair(&kept).is_ok());
-        kept["data"][PRIVATE] = json!("AAAA");
+        kept["data"]["privateKey"] = json!("AAAA");
         assert!(pair(&kept).unwrap_err().contains("delete it"));
     }
 }

@@ -15,11 +15,9 @@ use runtime::Chain;
 use sealing::{Fingerprints, KeyPair, KeyRing, PublicKey};
 use serde_json::{Value, json};
 
-const PUBLIC: &str = "publicKey";
-const PRIVATE: &str = "privateKey";
 const FINGERPRINT: &str = "fingerprintKey";
-/// Before the Secret is looked for again.
-const RETRY: Duration = Duration::from_secs(2);
+/// The longest pause before the Secret is looked for again.
+const RETRY: Duration = Duration::from_secs(4);
 
 /// Encrypts for clusters, and decrypts what the controllers themselves apply.
 #[derive(Debug)]
@@ -33,46 +31,43 @@ pub(crate) struct Sealer {
 impl Sealer {
     /// From the Secret, which is made if it is not there. Nothing is delivered before it is, so this waits.
     pub(crate) async fn obtain(client: &Client, env: &Env) -> Self {
-        loop {
-            match Self::try_obtain(client, env).await {
-                Ok(sealer) => return sealer,
-                Err(why) => tracing::warn!(
+        kubeio::until_answered("the controllers' key", RETRY, env, || async {
+            let sealer = Self::try_obtain(client, env).await.inspect_err(|why| {
+                tracing::warn!(
                     namespace = names::SYSTEM_NAMESPACE,
                     name = names::CONTROLLERS_KEY_SECRET,
                     error = why,
                     "there is no key to encrypt with, so nothing is delivered"
-                ),
-            }
-            tokio::time::sleep(RETRY + RETRY * u32::from(env.random_u64() as u8) / 256).await;
-        }
+                );
+            });
+            Ok(sealer.ok())
+        })
+        .await
     }
 
     async fn try_obtain(client: &Client, env: &Env) -> Result<Self, String> {
         let (secrets, namespace) = (&kubernetes::SECRETS, Some(names::SYSTEM_NAMESPACE));
         let told = |error: kubeio::Error| Chain(&error).to_string();
-        let name = names::CONTROLLERS_KEY_SECRET;
-        if let Some(there) = client.get_opt(secrets, namespace, name).await.map_err(told)? {
-            return Self::of(&there);
-        }
-        let wanted = new_secret(env).map_err(|error| error.to_string())?;
-        match client.create(secrets, namespace, &wanted).await {
-            // Another was quicker.
-            Err(error) if error.is_already_exists() => {
-                Self::of(&client.get(secrets, namespace, name).await.map_err(told)?)
+        let there = client.get_opt(secrets, namespace, names::CONTROLLERS_KEY_SECRET);
+        let object = match there.await.map_err(told)? {
+            Some(there) => there,
+            None => {
+                let wanted = new_secret(env).map_err(|error| error.to_string())?;
+                let made = client.create_or_get(secrets, namespace, &wanted).await;
+                made.map_err(told)?
             }
-            Err(error) => Err(told(error)),
-            Ok(made) => Self::of(&made),
-        }
+        };
+        Self::of(&object)
     }
 
     fn of(object: &Value) -> Result<Self, String> {
-        let bytes = |key: &str| secret::bytes(object, key).unwrap_or_default();
         let wrong = |error: sealing::Error| {
             format!("what the Secret holds cannot be used, delete it to have it made anew: {error}")
         };
-        let pair = KeyPair::from_parts(&bytes(PUBLIC), bytes(PRIVATE)).map_err(wrong)?;
+        let fingerprint = secret::bytes(object, FINGERPRINT).unwrap_or_default();
+        let pair = KeyPair::from_secret(object).map_err(wrong)?;
         Ok(Self {
-            fingerprints: Fingerprints::new(&bytes(FINGERPRINT)).map_err(wrong)?,
+            fingerprints: Fingerprints::new(&fingerprint).map_err(wrong)?,
             own: pair.public().clone(),
             ring: Arc::new(KeyRing::of(pair)),
         })
@@ -83,18 +78,15 @@ fn new_secret(env: &Env) -> Result<Value, sealing::Error> {
     let (mut private, mut fingerprint) = ([0; 32], [0_u8; 32]);
     env.random.fill(&mut private);
     env.random.fill(&mut fingerprint);
-    let pair = KeyPair::from_random(private)?;
-    let (public, private) = pair.expose();
+    let mut data = KeyPair::from_random(private)?.to_secret_data();
+    data.insert(FINGERPRINT.to_owned(), json!(secret::encode(fingerprint)));
     Ok(json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
             "name": names::CONTROLLERS_KEY_SECRET, "namespace": names::SYSTEM_NAMESPACE,
             "labels": {labels::CREATED_BY: labels::CREATED_BY_CONTROLLERS},
         },
-        "data": {
-            PUBLIC: secret::encode(public), PRIVATE: secret::encode(private),
-            FINGERPRINT: secret::encode(fingerprint),
-        },
+        "data": data,
     }))
 }
 

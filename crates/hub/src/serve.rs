@@ -294,16 +294,12 @@ async fn authority(client: &Client, env: &Env) -> Result<Authority, Error> {
             "tls.key": STANDARD.encode(authority.key_pem().expose()),
         },
     });
-    match client.create(&SECRETS, Some(SYSTEM_NAMESPACE), &secret).await {
-        Ok(_) => Ok(authority),
-        // Another hub was quicker.
-        Err(error) if error.is_already_exists() => from_secret(
-            &client
-                .get(&SECRETS, Some(SYSTEM_NAMESPACE), SERVING_SECRET)
-                .await?,
-        ),
-        Err(error) => Err(error.into()),
-    }
+    // Another hub may be quicker.
+    from_secret(
+        &client
+            .create_or_get(&SECRETS, Some(SYSTEM_NAMESPACE), &secret)
+            .await?,
+    )
 }
 
 fn from_secret(secret: &Value) -> Result<Authority, Error> {

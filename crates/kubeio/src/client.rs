@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use http::uri::{InvalidUri, Scheme, Uri};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
-use machinery::{ApiError, ApiResource};
+use machinery::{ApiError, ApiResource, meta};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tower::Service;
@@ -395,6 +395,24 @@ impl Client {
             Some(object),
         )
         .await
+    }
+
+    /// Makes an object and answers it as stored, or the one of its name that somebody else made meanwhile.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create_or_get(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<Value, Error> {
+        match self.create(resource, namespace, object).await {
+            Err(error) if error.is_already_exists() => {
+                self.get(resource, namespace, meta::name(object)).await
+            }
+            answer => answer,
+        }
     }
 
     /// Changes a part of an object or of a subresource of it; answers it as stored.

@@ -3,7 +3,7 @@
 //! HPKE (RFC 9180) in base mode: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. Which object it is goes along in
 //! clear, and is authenticated: a content opens as the object that it was sealed as, or not at all. Sealing is random,
 //! so a [`Fingerprints`] tells its maker, and nobody else, whether something that was sealed has the same content still.
-//! No file, no client, no clock; the randomness is the provider's.
+//! No file, no client, no clock; of the randomness only that of each sealing is the provider's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,22 @@ use std::sync::{Arc, Mutex};
 
 use api::entry::Sealed;
 use api::feed::Feed;
+use api::secret;
 use aws_lc_rs::{agreement, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::aws_lc_rs::hpke::DH_KEM_X25519_HKDF_SHA256_AES_256 as HPKE;
 use rustls::crypto::hpke::{EncapsulatedSecret, Hpke as _, HpkePrivateKey, HpkePublicKey};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 /// What both ends agree on beside the keys.
 const INFO: &[u8] = b"apps.tombolo.io/v1alpha1 Sealed";
 /// Bytes of a key, of either kind.
 const KEY: usize = 32;
+/// The halves of a pair in a Secret.
+const PUBLIC: &str = "publicKey";
+const PRIVATE: &str = "privateKey";
 /// Hexadecimal digits of a key's id.
 const ID: usize = 16;
 
@@ -130,18 +135,7 @@ impl fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// A new one.
-    ///
-    /// # Errors
-    /// [`Error::Generate`].
-    pub fn generate() -> Result<Self, Error> {
-        let (public, private) = HPKE
-            .generate_key_pair()
-            .map_err(|error| Error::Generate(error.to_string()))?;
-        Self::from_parts(&public.0, private.secret_bytes().to_vec())
-    }
-
-    /// The one whose private half are these random bytes: for who is handed its randomness.
+    /// A new one, whose private half are these random bytes.
     ///
     /// # Errors
     /// [`Error::Generate`].
@@ -153,11 +147,27 @@ impl KeyPair {
         Self::from_parts(public.as_ref(), private.to_vec())
     }
 
-    /// One that was kept.
+    /// One that was kept in a Secret.
     ///
     /// # Errors
     /// [`Error::Key`].
-    pub fn from_parts(public: &[u8], private: Vec<u8>) -> Result<Self, Error> {
+    pub fn from_secret(object: &Value) -> Result<Self, Error> {
+        let bytes = |key: &str| secret::bytes(object, key).unwrap_or_default();
+        Self::from_parts(&bytes(PUBLIC), bytes(PRIVATE))
+    }
+
+    /// Both halves as the data of a Secret, which is the place to keep them.
+    pub fn to_secret_data(&self) -> Map<String, Value> {
+        let data = [
+            (PUBLIC, secret::encode(self.public.0)),
+            (PRIVATE, secret::encode(self.private.secret_bytes())),
+        ];
+        data.into_iter()
+            .map(|(key, value)| (key.to_owned(), Value::String(value)))
+            .collect()
+    }
+
+    fn from_parts(public: &[u8], private: Vec<u8>) -> Result<Self, Error> {
         if private.len() != KEY {
             return Err(Error::Key);
         }
@@ -170,11 +180,6 @@ impl KeyPair {
     /// The half that others may know.
     pub fn public(&self) -> &PublicKey {
         &self.public
-    }
-
-    /// Both halves, to be kept in a safe place.
-    pub fn expose(&self) -> (&[u8], &[u8]) {
-        (&self.public.0, self.private.secret_bytes())
     }
 
     /// The JSON of the object that was sealed.
@@ -236,16 +241,6 @@ impl KeyRing {
     }
 }
 
-/// Random bytes for a key of [`Fingerprints`].
-///
-/// # Errors
-/// [`Error::Generate`].
-pub fn random_key() -> Result<[u8; KEY], Error> {
-    let mut key = [0; KEY];
-    aws_lc_rs::rand::fill(&mut key).map_err(|error| Error::Generate(error.to_string()))?;
-    Ok(key)
-}
-
 /// Tells its maker whether something that was sealed is still what it was, and has the same content.
 pub struct Fingerprints(hmac::Key);
 
@@ -295,9 +290,20 @@ fn identity(object: &Feed) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const JSON: &[u8] = br#"{"kind":"Secret"}"#;
+
+    fn pair(random: u8) -> KeyPair {
+        KeyPair::from_random([random; KEY]).unwrap()
+    }
+
+    /// The same, out of a Secret.
+    fn kept(pair: &KeyPair) -> KeyPair {
+        KeyPair::from_secret(&json!({"data": pair.to_secret_data()})).unwrap()
+    }
 
     fn feed(name: &str) -> Feed {
         Feed {
@@ -310,7 +316,7 @@ mod tests {
 
     #[test]
     fn only_its_recipient_reads_it_and_only_as_it_was_sealed() {
-        let (ours, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let (ours, other) = (pair(1), pair(2));
         let fingerprints = Fingerprints::new(&[7; 32]).unwrap();
         let sealed = ours.public().seal(&feed("a"), JSON, &fingerprints).unwrap();
         let changed = |change: fn(&mut Sealed)| {
@@ -369,16 +375,15 @@ mod tests {
     #[test]
     fn a_ring_opens_with_the_key_before_too() {
         let ring = KeyRing::default();
-        let fingerprints = Fingerprints::new(&random_key().unwrap()).unwrap();
+        let fingerprints = Fingerprints::new(&[9; 32]).unwrap();
         let mut sealed = Vec::new();
-        for _ in 0..3 {
-            let pair = KeyPair::generate().unwrap();
+        for round in 1..=3 {
+            let pair = pair(round);
             sealed.push(pair.public().seal(&feed("a"), JSON, &fingerprints).unwrap());
             if sealed.len() == 1 {
                 assert_eq!(ring.open(&sealed[0]), Err(Error::NoKey));
             }
-            let (public, private) = pair.expose();
-            let again = KeyPair::from_parts(public, private.to_vec()).unwrap();
+            let again = kept(&pair);
             ring.put(pair);
             ring.put(again);
         }
@@ -390,9 +395,8 @@ mod tests {
 
     #[test]
     fn keys_survive_being_kept() {
-        let pair = KeyPair::generate().unwrap();
-        let (public, private) = pair.expose();
-        let again = KeyPair::from_parts(public, private.to_vec()).unwrap();
+        let pair = pair(1);
+        let again = kept(&pair);
         let told: PublicKey = pair.public().to_string().parse().unwrap();
         assert_eq!(&told, pair.public());
         let fingerprints = Fingerprints::new(&[7; 32]).unwrap();
@@ -403,14 +407,14 @@ mod tests {
         for text in ["", "?", "AAAA"] {
             assert_eq!(text.parse::<PublicKey>(), Err(Error::Key), "{text}");
         }
-        assert!(KeyPair::from_parts(public, vec![1]).is_err() && Fingerprints::new(&[1]).is_err());
+        assert!(KeyPair::from_parts(&pair.public().0, vec![1]).is_err() && Fingerprints::new(&[1]).is_err());
     }
 
     #[test]
     fn the_same_randomness_gives_the_same_key_and_it_opens() {
         let pair = || KeyPair::from_random([7; KEY]).unwrap();
-        assert_eq!(pair().expose(), pair().expose());
-        let fingerprints = Fingerprints::new(&random_key().unwrap()).unwrap();
+        assert_eq!(pair().to_secret_data(), pair().to_secret_data());
+        let fingerprints = Fingerprints::new(&[9; 32]).unwrap();
         let sealed = pair().public().seal(&feed("a"), JSON, &fingerprints).unwrap();
         assert_eq!(pair().open(&sealed).unwrap(), JSON);
     }
