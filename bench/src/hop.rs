@@ -26,7 +26,7 @@ use tunnel::{BoxIo, Connector as _, DialRefusal, Dialer, Limits, Registry, TlsCo
 
 use crate::figures::{Figures, Goal, quantile};
 use crate::servers::{self, Process};
-use crate::tunnels::{bootstrap_token, fresh_folder};
+use crate::tunnels::bootstrap_token;
 
 /// How long each stream is measured.
 const PHASE: Duration = Duration::from_secs(5);
@@ -38,11 +38,11 @@ const NAMESPACE: &str = "hop";
 const HUB: &str = "127.0.0.1:17193";
 const CHILD: &str = "127.0.0.1:17194";
 
-pub(crate) async fn run() -> anyhow::Result<()> {
-    let scratch = fresh_folder("hop")?;
+/// Measures all of it.
+pub(crate) async fn run(scratch: &Path) -> anyhow::Result<()> {
     let mut figures = Figures::default();
     one_hop(&mut figures).await?;
-    whole_way(&scratch, &mut figures).await?;
+    whole_way(scratch, &mut figures).await?;
     figures.print();
     Ok(())
 }

@@ -49,10 +49,10 @@ fn main() -> ExitCode {
             Some(kinds) => runtime.block_on(api_server(&kinds)),
             None => Err(anyhow::anyhow!("known servers: null, tombolo, kubernetes")),
         },
-        ["hop"] => runtime.block_on(hop::run()),
-        ["tunnels"] => runtime.block_on(tunnels::run(tunnels::CLUSTERS)),
+        ["hop"] => runtime.block_on(the_hop()),
+        ["tunnels"] => runtime.block_on(the_tunnels(tunnels::CLUSTERS)),
         ["tunnels", count] => match count.parse() {
-            Ok(count) => runtime.block_on(tunnels::run(count)),
+            Ok(count) => runtime.block_on(the_tunnels(count)),
             Err(_) => Err(anyhow::anyhow!("{count:?} is no number of clusters")),
         },
         ["agents", count, url, token, authority] => match count.parse() {
@@ -91,6 +91,16 @@ fn folders() -> anyhow::Result<(PathBuf, PathBuf)> {
 async fn the_fleet(parts: &[&str]) -> anyhow::Result<()> {
     let (realkube, scratch) = folders()?;
     fleet::run(parts, &realkube, &scratch).await
+}
+
+async fn the_tunnels(count: usize) -> anyhow::Result<()> {
+    let (_, scratch) = folders()?;
+    tunnels::run(count, &scratch).await
+}
+
+async fn the_hop() -> anyhow::Result<()> {
+    let (_, scratch) = folders()?;
+    hop::run(&scratch).await
 }
 
 async fn api_server(kinds: &[servers::Kind]) -> anyhow::Result<()> {

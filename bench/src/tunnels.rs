@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -181,21 +181,20 @@ pub(crate) async fn await_ready(kubeconfig: &Path) -> anyhow::Result<Client> {
 }
 
 /// Runs everything with this many clusters.
-pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
-    let scratch = fresh_folder("tunnels")?;
+pub(crate) async fn run(count: usize, scratch: &Path) -> anyhow::Result<()> {
     let mut figures = Figures::default();
     figures.add(
         "open files that one process may have",
         open_files()?,
         Goal::AtLeast(3.0 * count as f64),
     );
-    let hub = Hub::start(&scratch).await?;
+    let hub = Hub::start(scratch).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let empty_kib = hub.process.memory_kib("VmRSS")?;
 
     let token = bootstrap_token(&hub.client).await?;
     write_authority(&scratch.join("hub/kubeconfig"), &scratch.join("authority.pem"))?;
-    let agents = Agents::start(count, &token, &scratch)?;
+    let agents = Agents::start(count, &token, scratch)?;
     let start = Instant::now();
     await_tunnels(&hub, count).await?;
     figures.add(
@@ -212,7 +211,7 @@ pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
     );
 
     changes(&hub, &agents, count, &mut figures).await?;
-    drop(restart(hub, &agents, &scratch, count, &mut figures).await?);
+    drop(restart(hub, &agents, scratch, count, &mut figures).await?);
     figures.print();
     Ok(())
 }
@@ -411,17 +410,6 @@ async fn homes(hub: &Hub) -> anyhow::Result<Vec<(String, String)>> {
         .await?;
     let of = |it: &Value| (meta::name(it).to_owned(), meta::namespace(it).to_owned());
     Ok(all.items.iter().map(of).collect())
-}
-
-/// An empty folder below that of real Kubernetes.
-pub(crate) fn fresh_folder(name: &str) -> anyhow::Result<PathBuf> {
-    let realkube = std::env::var_os("TOMBOLO_REALKUBE").context("TOMBOLO_REALKUBE is not set")?;
-    let folder = PathBuf::from(realkube).join("bench").join(name);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 /// How many files a process may have open, from `/proc`.

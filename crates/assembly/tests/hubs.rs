@@ -90,16 +90,18 @@ impl Hub {
 
     /// Distributes the sample application.
     async fn distribute(&self) {
-        for object in [TEMPLATES, SUBSCRIPTION]
-            .iter()
-            .flat_map(|text| codec::yaml::parse(text).unwrap())
-        {
-            let namespace = Some(meta::namespace(&object)).filter(|namespace| !namespace.is_empty());
-            let known = SHADOW
-                .iter()
-                .find(|resource| resource.kind == meta::kind(&object));
+        for text in [TEMPLATES, SUBSCRIPTION] {
+            self.create(&codec::yaml::parse(text).unwrap()).await;
+        }
+    }
+
+    /// Makes templates and Subscriptions.
+    async fn create(&self, objects: &[Value]) {
+        for object in objects {
+            let namespace = Some(meta::namespace(object)).filter(|namespace| !namespace.is_empty());
+            let known = SHADOW.iter().find(|resource| resource.kind == meta::kind(object));
             let resource = known.cloned().unwrap_or(SUBSCRIPTIONS);
-            self.client.create(&resource, namespace, &object).await.unwrap();
+            self.client.create(&resource, namespace, object).await.unwrap();
         }
     }
 
@@ -383,15 +385,8 @@ async fn agents_that_never_stopped_come_back_to_a_restored_hub_by_themselves() {
         .await
         .unwrap();
     // Of this the backup knows nothing.
-    let [template, subscription] = late();
-    hub.client
-        .create(&SHADOW[2], Some("web"), &template)
-        .await
-        .unwrap();
-    hub.client
-        .create(&SUBSCRIPTIONS, Some("default"), &subscription)
-        .await
-        .unwrap();
+    let late = late();
+    hub.create(&late).await;
     let unknown = Member::named("edge-2", two.path(), &parent, token).await;
     let all_applied = async |hub: &Hub, count: usize| {
         wait_for("everything is applied", async || {
@@ -430,14 +425,7 @@ async fn agents_that_never_stopped_come_back_to_a_restored_hub_by_themselves() {
         assert_eq!(member.everything().await, *before, "nothing was touched");
     }
     // What is said again is what is there.
-    hub.client
-        .create(&SHADOW[2], Some("web"), &template)
-        .await
-        .unwrap();
-    hub.client
-        .create(&SUBSCRIPTIONS, Some("default"), &subscription)
-        .await
-        .unwrap();
+    hub.create(&late).await;
     all_applied(&hub, 4).await;
     for (member, before) in members.into_iter().zip(&before) {
         assert_eq!(member.everything().await, *before);

@@ -62,14 +62,15 @@ enum Http {
 
 /// What sends requests to a server.
 fn carrier(config: &kube::Config, http: Http) -> Result<Arc<SendFn>, Error> {
-    let bad = |error: BoxError| Error::Config(error);
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    let tls = config.rustls_client_config().map_err(|error| bad(error.into()))?;
+    let tls = config
+        .rustls_client_config()
+        .map_err(|error| Error::Config(error.into()))?;
     let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
-        let name = ServerName::try_from(name.clone()).map_err(|error| bad(error.into()))?;
+        let name = ServerName::try_from(name.clone()).map_err(|error| Error::Config(error.into()))?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let https = match http {
@@ -90,29 +91,15 @@ fn carrier(config: &kube::Config, http: Http) -> Result<Arc<SendFn>, Error> {
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(|error| bad(error.into()))?)
-        .layer(config.extra_headers_layer().map_err(|error| bad(error.into()))?)
+        .option_layer(config.auth_layer().map_err(|error| Error::Config(error.into()))?)
+        .layer(
+            config
+                .extra_headers_layer()
+                .map_err(|error| Error::Config(error.into()))?,
+        )
         .map_err(BoxError::from)
         .service(client);
-    Ok(send_by(service))
-}
-
-/// Clones a service for each request.
-fn send_by<S, B>(service: S) -> Arc<SendFn>
-where
-    S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    S::Error: Into<BoxError>,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    Arc::new(move |request| {
-        let service = service.clone();
-        Box::pin(async move {
-            let response = service.oneshot(request).await.map_err(Into::into)?;
-            Ok(response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into))))
-        })
-    })
+    Ok(Transport::service(service).send)
 }
 
 impl fmt::Debug for Transport {
@@ -175,11 +162,13 @@ impl Transport {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let send = send_by(service);
-        Self {
-            send_far: send.clone(),
-            send,
-        }
+        Self::of(move |request| {
+            let service = service.clone();
+            Box::pin(async move {
+                let response = service.oneshot(request).await.map_err(Into::into)?;
+                Ok(response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into))))
+            })
+        })
     }
 
     /// HTTPS (or HTTP), with what a `kube` configuration says of addresses, authorities and credentials.
