@@ -56,3 +56,8 @@ fn children_whose_clocks_are_minutes_wrong_are_not_taken_for_lost() {
         well(SimConfig::new(seed));
     }
 }
+
+#[test]
+fn a_report_that_another_overwrites_is_made_again() {
+    well(SimConfig::new(1_796_071_198));
+}

@@ -3,6 +3,7 @@
 mod orphans;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ const PARALLEL: usize = 8;
 const REMOVAL_PERIOD: Duration = Duration::from_secs(2);
 /// Between two looks at objects whose kind cannot be watched.
 const BLIND_PERIOD: Duration = Duration::from_mins(1);
+/// Before a report is repeated that another has overwritten: two who report may see the child at different times.
+const OVERWRITTEN_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks at everything, whatever the watches say.
 const RESYNC_PERIOD: Duration = Duration::from_mins(30);
 
@@ -85,6 +88,8 @@ pub struct Deployer {
     queue: Queue<ObjectKey>,
     /// Last told verdict of each Description, so that an event is recorded once.
     told: Mutex<BTreeMap<ObjectKey, String>>,
+    /// What was last written into each Description about its objects, hashed.
+    reported: Mutex<BTreeMap<ObjectKey, u64>>,
     orphans: Orphans,
 }
 
@@ -118,6 +123,7 @@ impl Deployer {
             recorder: Recorder::start(parts.parent.clone(), parts.env.clone(), parts.component),
             queue,
             told: Mutex::default(),
+            reported: Mutex::default(),
             orphans: Orphans::default(),
             parts,
         }
@@ -140,6 +146,11 @@ impl Deployer {
                 }
                 if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
                     self.queue.add(change.key);
+                } else if change
+                    .new
+                    .is_some_and(|new| self.is_overwritten(&change.key, &new))
+                {
+                    self.queue.add_after(change.key, OVERWRITTEN_PAUSE);
                 }
             }
         };
@@ -633,7 +644,21 @@ impl Deployer {
         }
     }
 
+    /// Whether a Description says something else about its objects than was last reported: another reported, or an
+    /// older report of this deployer came late.
+    fn is_overwritten(&self, key: &ObjectKey, description: &Value) -> bool {
+        let reported = self.reported.lock().expect("no holder panics");
+        let says = &description["status"]["manifestStatuses"];
+        reported.get(key).is_some_and(|hash| *hash != hash_of(says))
+    }
+
     async fn patch_status(&self, key: &ObjectKey, patch: &Value) -> Result<(), kubeio::Error> {
+        // Before it is sent: its event may be here before its answer.
+        let says = hash_of(&patch["status"]["manifestStatuses"]);
+        self.reported
+            .lock()
+            .expect("no holder panics")
+            .insert(key.clone(), says);
         let answer = self
             .parts
             .parent
@@ -728,6 +753,12 @@ impl Deployer {
             );
         }
     }
+}
+
+fn hash_of(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 struct Applied {

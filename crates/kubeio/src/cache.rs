@@ -183,40 +183,41 @@ impl<T: PartialEq> Store<T> {
         self.objects.read().expect("no holder panics").clone()
     }
 
-    /// Puts an object in; answers whether that changed anything.
-    fn apply(&self, key: ObjectKey, entry: Entry<T>) -> bool {
+    /// Puts an object in, if `fits` says so of the revision that is there; answers what weighed there before.
+    fn apply(&self, key: ObjectKey, entry: Entry<T>, fits: impl Fn(Option<u64>) -> bool) -> Option<usize> {
         let new = Arc::clone(&entry.object);
         // The readers' lock is taken first and held: their changes come in the order of the writes.
         let readers = self.readers.lock().expect("no holder panics");
-        let old = self
-            .objects
-            .write()
-            .expect("no holder panics")
-            .insert(key.clone(), entry)
-            .map(|entry| entry.object);
-        if old.as_deref() == Some(&*new) {
-            return false;
+        let mut objects = self.objects.write().expect("no holder panics");
+        if !fits(objects.get(&key).and_then(|it| it.revision)) {
+            return None;
         }
-        tell(
-            &readers,
-            &Change {
-                key,
-                old,
-                new: Some(new),
-            },
-        );
-        true
+        let old = objects.insert(key.clone(), entry);
+        drop(objects);
+        let weight = old.as_ref().map_or(0, |it| it.weight);
+        let old = old.map(|it| it.object);
+        if old.as_deref() != Some(&*new) {
+            let new = Some(new);
+            tell(&readers, &Change { key, old, new });
+        }
+        Some(weight)
     }
 
-    fn delete(&self, key: ObjectKey) -> bool {
+    /// Takes an object out, if `fits` says so of the revision that is there; answers what weighed there.
+    fn delete(&self, key: ObjectKey, fits: impl Fn(Option<u64>) -> bool) -> Option<usize> {
         let readers = self.readers.lock().expect("no holder panics");
-        let old = self.objects.write().expect("no holder panics").remove(&key);
-        let old = old.map(|entry| entry.object);
-        let changed = old.is_some();
-        if changed {
-            tell(&readers, &Change { key, old, new: None });
+        let mut objects = self.objects.write().expect("no holder panics");
+        let btree_map::Entry::Occupied(slot) = objects.entry(key.clone()) else {
+            return None;
+        };
+        if !fits(slot.get().revision) {
+            return None;
         }
-        changed
+        let old = slot.remove();
+        drop(objects);
+        let (weight, old) = (old.weight, Some(old.object));
+        tell(&readers, &Change { key, old, new: None });
+        Some(weight)
     }
 
     /// Swaps everything at once.
@@ -314,6 +315,10 @@ impl<T> Reader<T> {
 /// Whether one is older than another can be told of whole numbers alone.
 fn revision(object: &Value) -> Option<u64> {
     object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+fn is_older(one: Option<u64>, other: Option<u64>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one < other)
 }
 
 impl<T> fmt::Debug for Cache<T> {
@@ -452,14 +457,9 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
     /// the cache has the object in an older revision; whether it is older can be told of whole numbers alone.
     pub fn put(&self, object: Value) {
         let key = ObjectKey::of(&object);
-        let objects = self.store.objects.read().expect("no holder panics");
-        let have = objects.get(&key).and_then(|entry| entry.revision);
-        drop(objects);
-        if let (Some(have), Some(new)) = (have, revision(&object))
-            && have < new
-        {
-            self.store.apply(key, self.reader.entry(object));
-        }
+        let entry = self.reader.entry(object);
+        let new = entry.revision;
+        self.store.apply(key, entry, |have| have.is_some() && have < new);
     }
 }
 
@@ -656,28 +656,29 @@ impl<T: PartialEq + Send + Sync + 'static> Reflector<T> {
         (Step::Watch { from }, Ok(()))
     }
 
+    /// What came before the answer to one's own write, which was [put in](Cache::put), changes nothing any more: else
+    /// who wrote would see an older state after a newer one, and take their own write for undone.
     fn take(&self, event: WatchEvent) -> Result<(), Error> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let key = ObjectKey::of(&object);
                 let entry = self.reader.entry(object);
-                self.hold(entry.weight, self.weight_at(&key))?;
-                self.store.apply(key, entry);
+                let (new, weight) = (entry.revision, entry.weight);
+                match self.store.apply(key, entry, |have| !is_older(new, have)) {
+                    Some(before) => self.hold(weight, before),
+                    None => Ok(()),
+                }
             }
             WatchEvent::Deleted(object) => {
-                let key = ObjectKey::of(&object);
-                self.held.change(self.weight_at(&key), 0);
-                self.store.delete(key);
+                let new = revision(&object);
+                let gone = self
+                    .store
+                    .delete(ObjectKey::of(&object), |have| !is_older(new, have));
+                self.held.change(gone.unwrap_or(0), 0);
+                Ok(())
             }
-            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Bookmark(_) => Ok(()),
         }
-        Ok(())
-    }
-
-    /// What the object under a key takes now.
-    fn weight_at(&self, key: &ObjectKey) -> usize {
-        let objects = self.store.objects.read().expect("no holder panics");
-        objects.get(key).map_or(0, |entry| entry.weight)
     }
 
     /// Counts an object in place of one that took `before`.

@@ -119,6 +119,29 @@ async fn drift_is_undone_and_status_flows_back() {
         })
         .await;
     assert_eq!(description["status"]["phase"], "Success");
+
+    // An older report that comes late, or another's, does not stay.
+    let mut old = description["status"].clone();
+    old["manifestStatuses"][1]["observedStatus"] = json!({"replicas": 3});
+    let late = json!({"status": old});
+    let (parent, namespace) = (&world.parent, Some(NAMESPACE));
+    parent
+        .patch(
+            &apps::DESCRIPTIONS,
+            namespace,
+            "app",
+            Some("status"),
+            Patch::Merge,
+            &late,
+        )
+        .await
+        .unwrap();
+    let again = world
+        .wait(parent, &apps::DESCRIPTIONS, namespace, "app", |it| {
+            it["status"] == description["status"]
+        })
+        .await;
+    assert!(again["metadata"]["resourceVersion"] != description["metadata"]["resourceVersion"]);
     agent.stop().await;
 }
 

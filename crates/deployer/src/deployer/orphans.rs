@@ -179,6 +179,7 @@ impl Deployer {
     /// A Description is not there: removes what it has left, once the parent confirms.
     pub(super) async fn prune(&self, key: &ObjectKey, duty: Duty) -> Result<Outcome, kubeio::Error> {
         self.told.lock().expect("no holder panics").remove(key);
+        self.reported.lock().expect("no holder panics").remove(key);
         let mut ids = self.orphans.of(key);
         ids.extend(self.applier.watches.owned(key));
         ids.sort();
