@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const PREFIX: &str = "clusternet-";
 /// Namespace of the components, their leases and the agent's state.
 pub const SYSTEM_NAMESPACE: &str = "clusternet-system";
+/// ConfigMap that Kubernetes keeps in every namespace: under `ca.crt` the authorities of the API server.
+pub const ROOT_AUTHORITY: &str = "kube-root-ca.crt";
 /// Default namespace of the Manifests.
 pub const RESERVED_NAMESPACE: &str = "clusternet-reserved";
 /// Secret in a child: how its agent reaches the parent.

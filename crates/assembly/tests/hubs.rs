@@ -139,6 +139,13 @@ impl Hub {
         time.as_str().map(str::to_owned)
     }
 
+    /// Whether its clusters are all there.
+    async fn is_ready(&self) -> bool {
+        let everything = ListOptions::default();
+        let clusters = self.client.list_all(&MANAGED_CLUSTERS, None, &everything).await;
+        clusters.unwrap().items.iter().all(assembly::fleet::is_ready)
+    }
+
     /// Waits for another report than the last.
     async fn reports(&self, last: Option<String>) {
         wait_for("the cluster reports", async || {
@@ -334,6 +341,10 @@ async fn a_cluster_follows_a_hub_to_another_authority() {
             told.matches("BEGIN").count() == trusted && hub.parent.authority_pem == Some(told)
         })
         .await;
+        assert!(
+            hub.is_ready().await,
+            "it is told while its cluster counts as connected"
+        );
         member = Member::start(folder.path(), &first, token.clone()).await;
         hub.reports(last).await;
         wait_for("the cluster has heard of it", async || {

@@ -24,6 +24,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         namesake: part(1),
         service_account: part(3),
         token: part(3),
+        authority: part(3).map(|it| it.to_string()),
         cluster_role: part(3),
         cluster_role_binding: part(3),
         role: part(3),

@@ -9,7 +9,7 @@ use super::{
 use crate::labels::NODE_PREFIX;
 use crate::names::{
     BOOTSTRAP_GROUP, CHILD_DEPLOYER_SECRET, CONTROLLERS, HUB, HUB_PROXY, JOIN_GROUP, RESERVED_NAMESPACE,
-    SCHEDULER, SYSTEM_NAMESPACE,
+    ROOT_AUTHORITY, SCHEDULER, SYSTEM_NAMESPACE,
 };
 
 const APPS: &str = "apps.clusternet.io";
@@ -189,6 +189,8 @@ fn controllers() -> Vec<Value> {
                 &["update"],
             ),
             rule(&[""], &["namespaces", "serviceaccounts", "secrets"], WRITE),
+            // Which authority children are to trust.
+            named_rule(&[""], &["configmaps"], &[ROOT_AUTHORITY], READ),
             // Handed on: each child renews its own.
             rule(&[""], &["serviceaccounts/token"], &["create"]),
             rule(

@@ -7,7 +7,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{clusters, kubernetes, labels, names};
+use api::{clusters, kubernetes, labels, names, secret};
 use distribution::{EventKind, Next};
 use kubeio::{Error, ListOptions, ObjectKey, Outcome, Queue, QueueOptions};
 use machinery::{ApiResource, meta};
@@ -215,7 +215,22 @@ async fn snapshot(shared: &Shared, request: &Value) -> Result<plan::View, Error>
             .get_opt(&kubernetes::SECRETS, home, meta::name(account))
             .await?;
     }
+    let system = Some(names::SYSTEM_NAMESPACE);
+    let authority = client
+        .get_opt(&kubernetes::CONFIG_MAPS, system, names::ROOT_AUTHORITY)
+        .await;
+    view.authority = match authority {
+        Ok(found) => found.as_ref().and_then(authority_of),
+        // A parent that was prepared by an earlier version.
+        Err(error) if error.is_forbidden() => None,
+        Err(error) => return Err(error),
+    };
     Ok(view)
+}
+
+/// What a ConfigMap says of the parent's authorities, as answers have it.
+fn authority_of(config_map: &Value) -> Option<String> {
+    config_map["data"]["ca.crt"].as_str().map(secret::encode)
 }
 
 /// A ManagedCluster of another id that has the name which a request is open for. Looks at the clusters of the whole

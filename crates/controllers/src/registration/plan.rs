@@ -40,6 +40,8 @@ pub struct View {
     pub service_account: Option<Value>,
     /// Its token Secret.
     pub token: Option<Value>,
+    /// The parent's certificate authorities, base64, as far as they are known otherwise.
+    pub authority: Option<String>,
     /// Its ClusterRole.
     pub cluster_role: Option<Value>,
     /// Its ClusterRoleBinding.
@@ -195,14 +197,25 @@ fn equip<'a>(view: &'a View, account: &Value, plan: &mut Plan) -> Option<&'a Val
     None
 }
 
-/// Takes that credential back, and out of the answer.
+/// Takes that credential back, and out of the answer, which goes on telling the parent's authority: agents follow it there.
 fn put_away(view: &View, account: &Value, plan: &mut Plan) {
     let lasting = view.token.as_ref().filter(|token| is_token_of(token, account));
     if let Some(token) = lasting.filter(|token| !meta::is_deleting(token)) {
         plan.push(Action::delete(&kubernetes::SECRETS, token));
     }
-    if !view.request["status"]["token"].is_null() {
-        plan.push(answer(&view.request, json!({"token": null})));
+    let (told, mut changes) = (&view.request["status"], Map::new());
+    if !told["token"].is_null() {
+        changes.insert("token".to_owned(), Value::Null);
+    }
+    if let Some(authority) = view
+        .authority
+        .as_deref()
+        .filter(|it| told["caCertificate"] != **it)
+    {
+        changes.insert("caCertificate".to_owned(), authority.into());
+    }
+    if !changes.is_empty() {
+        plan.push(answer(&view.request, Value::Object(changes)));
     }
 }
 
@@ -601,6 +614,13 @@ mod tests {
                 view.role_binding.is_some() && view.request["status"]["caCertificate"].is_string(),
                 "{what}"
             );
+            // Another authority is told all the same, by the Secret if there is one.
+            view.authority = Some("bmV4dA==".to_owned());
+            if let Some(token) = &mut view.token {
+                token["data"]["ca.crt"] = json!("bmV4dA==");
+            }
+            assert_eq!(settle_by(keep_up, &mut view), Next::Done, "{what}");
+            assert_eq!(view.request["status"]["caCertificate"], "bmV4dA==", "{what}");
             // Once it is not heard from any more, it gets one again.
             view.cluster.as_mut().unwrap()["status"]["conditions"] = json!([]);
             if settle_by(keep_up, &mut view) == Next::Again(TOKEN_POLL) {

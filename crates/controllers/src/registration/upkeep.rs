@@ -15,7 +15,7 @@ use machinery::{ApiResource, meta};
 use runtime::{CancellationToken, Chain};
 use serde_json::{Value, json};
 
-use super::{LOOKS, NO_CREDENTIAL, NO_TOKEN, plan, rights, settle};
+use super::{LOOKS, NO_CREDENTIAL, NO_TOKEN, authority_of, plan, rights, settle};
 use crate::shared::Shared;
 
 /// The field of a projected object that says whether it is as it is to be.
@@ -51,6 +51,9 @@ struct Granted {
     roles: Cache,
     role_bindings: Cache,
     tokens: Cache,
+    /// The parent's authorities. Nobody waits for them: a parent that was prepared by an earlier version does not let
+    /// the controllers read them.
+    authority: Cache,
 }
 
 impl Granted {
@@ -79,12 +82,17 @@ impl Granted {
                 labels::CLUSTER_ID
             ))
         };
+        let authority = CacheOptions {
+            field_selector: format!("metadata.name={}", names::ROOT_AUTHORITY),
+            ..CacheOptions::namespace(names::SYSTEM_NAMESPACE)
+        };
         Self {
             cluster_roles: rights(kubernetes::CLUSTER_ROLES),
             cluster_role_bindings: rights(kubernetes::CLUSTER_ROLE_BINDINGS),
             roles: rights(kubernetes::ROLES),
             role_bindings: rights(kubernetes::ROLE_BINDINGS),
             tokens: Cache::start(shared.client.clone(), kubernetes::SECRETS, tokens),
+            authority: Cache::start(shared.client.clone(), kubernetes::CONFIG_MAPS, authority),
         }
     }
 
@@ -95,6 +103,7 @@ impl Granted {
             roles,
             role_bindings,
             tokens,
+            authority: _,
         } = self;
         [cluster_roles, cluster_role_bindings, roles, role_bindings, tokens]
     }
@@ -109,6 +118,7 @@ impl Granted {
     async fn route(&self, shared: &Shared, queue: &Queue<ObjectKey>) {
         let mut requests = shared.cache(&clusters::REGISTRATION_REQUESTS).subscribe();
         let mut members = shared.cache(&clusters::MANAGED_CLUSTERS).subscribe();
+        let mut authority = self.authority.subscribe();
         let [mut first, mut second, mut third, mut fourth, mut fifth] = self.all().map(Cache::subscribe);
         loop {
             let change = tokio::select! {
@@ -120,6 +130,12 @@ impl Granted {
                 change = members.next() => {
                     let id = change.object()["spec"]["clusterId"].as_str().unwrap_or_default();
                     queue.add(ObjectKey::new("", names::for_cluster(id)));
+                    continue;
+                }
+                _ = authority.next() => {
+                    for request in shared.cache(&clusters::REGISTRATION_REQUESTS).list() {
+                        queue.add(ObjectKey::of(&request));
+                    }
                     continue;
                 }
                 change = first.next() => change,
@@ -150,7 +166,10 @@ impl Granted {
         let cluster = status["managedClusterName"].as_str().unwrap_or_default();
         let cluster = shared.cache(&clusters::MANAGED_CLUSTERS).get(home, cluster);
         let is_equipped = if cluster.is_some_and(|it| plan::renews_itself(&it, shared.env.now())) {
-            token.is_none() && status["token"].is_null()
+            let authority = self.authority.list().first().and_then(|it| authority_of(it));
+            token.is_none()
+                && status["token"].is_null()
+                && authority.is_none_or(|authority| status["caCertificate"] == authority)
         } else {
             let handed_out = fingerprint(&status["token"], &status["caCertificate"]);
             token.is_some_and(|token| token[FINGERPRINT] == handed_out)
