@@ -454,8 +454,12 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
     }
 
     /// Puts the answer to one's own write in at once, instead of waiting for the watch to bring it. It counts only if
-    /// the cache has the object in an older revision; whether it is older can be told of whole numbers alone.
+    /// the cache has the object in an older revision; whether it is older can be told of whole numbers alone. A cache
+    /// whose size is bounded waits for the watch.
     pub fn put(&self, object: Value) {
+        if self.reader.weighs {
+            return;
+        }
         let key = ObjectKey::of(&object);
         let entry = self.reader.entry(object);
         let new = entry.revision;

@@ -256,3 +256,63 @@ async fn events_from_before_ones_own_write_change_nothing() {
     watch.event("DELETED", &object("a", "x", "11"));
     assert_eq!(changes.next().await.new, None);
 }
+
+/// The watch brings something while an own answer is read: that counts, whatever it is.
+#[tokio::test(start_paused = true)]
+async fn an_own_answer_undoes_nothing_that_came_while_it_was_read() {
+    type Meanwhile = fn(&Store<Value>);
+    let gone: Meanwhile = |store| {
+        store.delete(ObjectKey::new("a", "x"), |_| true);
+    };
+    let newer: Meanwhile = |store| {
+        let entry = Entry {
+            revision: Some(9),
+            weight: 0,
+            object: Arc::new(object("a", "x", "9")),
+        };
+        store.apply(ObjectKey::new("a", "x"), entry, |_| true);
+    };
+    for (meanwhile, expected) in [(gone, None), (newer, Some("9"))] {
+        let fake = Fake::default();
+        fake.answer(json_answer(&list("5", vec![object("a", "x", "3")])));
+        let _watch = fake.stream();
+        let store = Arc::new(std::sync::OnceLock::<Arc<Store<Value>>>::new());
+        let its_store = Arc::clone(&store);
+        let read = move |object: Value| {
+            if object["metadata"]["resourceVersion"] == "8" {
+                meanwhile(its_store.get().unwrap());
+            }
+            object
+        };
+        let cache = Cache::start_reading(fake.client(), PODS, CacheOptions::default(), read);
+        cache.ready().await;
+        store.set(Arc::clone(&cache.store)).ok().unwrap();
+        cache.put(object("a", "x", "8"));
+        let kept = cache.get(Some("a"), "x");
+        let version = |it: &Arc<Value>| it["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        assert_eq!(kept.as_ref().and_then(version).as_deref(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_cache_counts_what_the_watch_brings_alone() {
+    let bounds = crate::Bounds {
+        whole: 4 << 10,
+        ..crate::Bounds::default()
+    };
+    let fake = Fake::default();
+    fake.answer(json_answer(&list("5", vec![object("a", "x", "3")])));
+    let watch = fake.stream();
+    let cache = Cache::start(fake.client().bounded(bounds), PODS, CacheOptions::default());
+    let mut changes = cache.subscribe();
+    changes.next().await;
+    let mut fat = object("a", "x", "8");
+    fat["data"] = json!("x".repeat(2 << 10));
+    cache.put(fat);
+    // What was never counted in is not counted out.
+    watch.event("MODIFIED", &object("a", "x", "9"));
+    assert_eq!(changes.next().await.object()["metadata"]["resourceVersion"], "9");
+    watch.event("ADDED", &object("a", "y", "10"));
+    assert_eq!(changes.next().await.key.name, "y");
+    assert!(cache.is_ready());
+}
