@@ -138,6 +138,11 @@ impl Fleet {
         Some(self.cluster(self.by_key.slots[self.find(key).ok()?]))
     }
 
+    /// The cluster of a key, to be kept.
+    pub fn shared(&self, key: &ClusterKey) -> Option<Arc<Cluster>> {
+        self.slots[self.by_key.slots[self.find(key).ok()?] as usize].clone()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_key.slots.len()

@@ -52,7 +52,7 @@ impl Asking {
     }
 
     /// Asks some clusters more.
-    pub(crate) fn start(&mut self, mut asked: Asked, args: PredictorArgs, clusters: Vec<Cluster>) {
+    pub(crate) fn start(&mut self, mut asked: Asked, args: PredictorArgs, clusters: Vec<Arc<Cluster>>) {
         self.stop(&asked.cycle.item.key);
         let predictors = self.predictors.clone();
         let key = asked.cycle.item.key.clone();
@@ -140,7 +140,7 @@ mod tests {
         let metrics = Metrics::default();
         let mut asking = Asking::new(
             Arc::new(Predictors::new(
-                Client::from_service(service),
+                &Client::from_service(service),
                 crate::direct::DirectAccess::default(),
             )),
             metrics.clone(),

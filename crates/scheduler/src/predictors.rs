@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::{Request, Uri, header};
+use http::{HeaderMap, Request, Uri, header};
 use kubeio::{Client, Connection, Trust};
 use placement::predict::{self, CLUSTER_HEADER, PATH};
 use placement::{Cluster, ClusterKey, Inventory, Prediction, Predictor, PredictorArgs};
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::direct::DirectAccess;
 
-/// How many questions are out at a time.
+/// How many clusters are asked at a time.
 const AT_ONCE: usize = 128;
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 64 << 10;
@@ -32,9 +32,11 @@ pub(crate) struct Predictors {
 }
 
 impl Predictors {
-    pub(crate) fn new(parent: Client, access: DirectAccess) -> Self {
+    /// Questions have connections of their own: clusters that are silent shall not hold up what else the scheduler asks
+    /// of the parent.
+    pub(crate) fn new(parent: &Client, access: DirectAccess) -> Self {
         Self {
-            parent,
+            parent: parent.through("", HeaderMap::new()),
             access,
             direct: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
@@ -46,7 +48,7 @@ impl Predictors {
         &self,
         args: &PredictorArgs,
         inventory: &Inventory,
-        clusters: &[Cluster],
+        clusters: &[Arc<Cluster>],
     ) -> BTreeMap<ClusterKey, Prediction> {
         // What is not divided needs no room.
         let body = |wanted: &placement::Wanted| {
@@ -54,19 +56,27 @@ impl Predictors {
             wanted.desired.map(|_| question())
         };
         let questions: Vec<Option<Vec<u8>>> = inventory.feeds.iter().map(body).collect();
-        let asked: FuturesUnordered<_> = clusters
-            .iter()
-            .map(|cluster| {
-                let questions = &questions;
-                async move {
-                    (
-                        cluster.key.clone(),
-                        self.ask_about(args, questions, cluster).await,
-                    )
+        let (mut answers, mut asked) = (BTreeMap::new(), FuturesUnordered::new());
+        for cluster in clusters {
+            // A question takes memory once it may be put: thousands of Subscriptions may ask thousands of clusters.
+            let permit = loop {
+                tokio::select! {
+                    biased;
+                    Some(answer) = asked.next() => answers.extend([answer]),
+                    permit = self.permits.acquire() => break permit,
                 }
-            })
-            .collect();
-        asked.collect().await
+            };
+            let questions = &questions;
+            asked.push(async move {
+                let _permit = permit;
+                (
+                    cluster.key.clone(),
+                    self.ask_about(args, questions, cluster).await,
+                )
+            });
+        }
+        answers.extend(asked.collect::<Vec<_>>().await);
+        answers
     }
 
     /// What all predictors of a cluster say together.
@@ -119,11 +129,6 @@ impl Predictors {
         cluster: &Cluster,
         body: &[u8],
     ) -> Result<u32, String> {
-        let _permit = self
-            .permits
-            .acquire()
-            .await
-            .map_err(|_| "the scheduler stops".to_owned())?;
         let request = Request::post(path)
             .header(header::CONTENT_TYPE, "application/json")
             .header(CLUSTER_HEADER, &cluster.id)
@@ -207,7 +212,16 @@ pub(crate) type Shared = Arc<Predictors>;
 
 #[cfg(test)]
 mod tests {
+    use apiserver::Body;
+    use apiserver::listen::{Handle, Limits, serve};
+    use apiserver::pki::{Pki, ServingCertificate, server_config};
+    use apiserver::user::Peer;
+    use clock::Env;
+    use futures::future::BoxFuture;
+    use runtime::CancellationToken;
     use serde_json::json;
+    use tokio::net::TcpListener;
+    use tokio::sync::watch;
 
     use super::*;
 
@@ -221,7 +235,7 @@ mod tests {
             })
             .unwrap()
         };
-        let predictors = Predictors::new(client("http://parent"), DirectAccess::default());
+        let predictors = Predictors::new(&client("http://parent"), DirectAccess::default());
         for address in ["http://cluster", "http://profile", "http://former"] {
             predictors.direct(address, None).unwrap();
         }
@@ -234,5 +248,67 @@ mod tests {
         predictors.keep_only(Cluster::from_value(&cluster).iter(), &config.unwrap());
         let kept: Vec<String> = predictors.direct.lock().unwrap().keys().cloned().collect();
         assert_eq!(kept, ["http://cluster", "http://profile"]);
+    }
+    /// A parent behind which predictors hang. It takes two requests on a connection.
+    struct Silent(watch::Sender<usize>);
+
+    impl Handle for Silent {
+        fn handle(
+            self: Arc<Self>,
+            request: http::Request<Body>,
+            _: Peer,
+        ) -> BoxFuture<'static, http::Response<Body>> {
+            Box::pin(async move {
+                if request.uri().path().ends_with(PATH) {
+                    self.0.send_modify(|asked| *asked += 1);
+                    std::future::pending::<()>().await;
+                }
+                http::Response::new(Body::from("{}"))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_silent_holds_up_nothing_else_on_the_parent() {
+        let pki = Pki::ephemeral(&[], &Env::system()).unwrap();
+        let tls = server_config(ServingCertificate::new(&pki.serving).unwrap(), &[]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("https://{}", listener.local_addr().unwrap());
+        let parent = Arc::new(Silent(watch::Sender::new(0)));
+        let mut asked = parent.0.subscribe();
+        let limits = Limits {
+            streams: 2,
+            ..Limits::default()
+        };
+        tokio::spawn(serve(listener, tls, parent, limits, CancellationToken::new()));
+        let trust = Trust::Ca(pki.authority.certificate_pem().into());
+        let client = Client::from_token(&Connection {
+            server,
+            trust,
+            token: String::new(),
+        });
+        let client = client.unwrap();
+        let clusters: Vec<Arc<Cluster>> = (0..4)
+            .map(|index| {
+                let status = json!({"predictorEnabled": true, "predictorAddress": "http://localhost:8080", "useSocket": true});
+                let object = json!({"metadata": {"namespace": "ns", "name": format!("c{index}")},
+                    "spec": {"clusterId": format!("id-{index}")}, "status": status});
+                Arc::new(Cluster::from_value(&object).unwrap())
+            })
+            .collect();
+        let feed = json!({"apiVersion": "v1", "kind": "F", "name": "f", "desiredReplicas": 1});
+        let inventory = Inventory::from_value(&json!({"spec": {"feeds": [feed]}}));
+        let predictors = Predictors::new(&client, DirectAccess::default());
+        let args = PredictorArgs::default();
+        let asking = predictors.ask(&args, &inventory, &clusters);
+        let meanwhile = async {
+            asked.wait_for(|asked| *asked == clusters.len()).await.unwrap();
+            client.get_path("/version").await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            () = meanwhile => {}
+            answers = asking => panic!("{answers:?}"),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::{apps, clusters, names, reasons};
@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use kubeio::{Cache, CacheOptions, Change, Changes, Client, Elector, Error, EventType, ObjectKey, Recorder};
 use placement::queue::{Item, Queue};
 use placement::{
-    Binding, Cluster, ClusterKey, Decision, Fleet, Inventory, Placement, Prediction, Snapshot, Subscription,
-    decide, keep,
+    Binding, Cluster, ClusterKey, Decision, Fleet, Inventory, Names, Placement, Prediction, Snapshot,
+    Subscription, decide, keep,
 };
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::metrics::{Ended, Phase};
 use crate::predictors::{Predictors, Shared};
 use crate::requeue::{Interests, Seen};
-use crate::view::{Kept, SharedNames};
+use crate::view::Kept;
 use crate::writing::{Bind, Write, Writing, Written};
 
 /// After how long a Subscription whose replicas find no room is looked at again.
@@ -76,7 +76,6 @@ struct Scheduler<'a> {
     /// Subscriptions that can be read and have a known scheduler name.
     known: BTreeMap<ObjectKey, Arc<Kept>>,
     interests: Interests<ObjectKey>,
-    names: SharedNames,
     fleet: Fleet,
     asking: Asking,
     writing: Writing,
@@ -104,12 +103,9 @@ impl<T: PartialEq + Send + Sync + 'static> Watched<T> {
 
 impl<'a> Scheduler<'a> {
     fn start(config: &'a Config, client: &'a Client, env: &Env) -> Self {
-        let predictors = Arc::new(Predictors::new(client.clone(), config.direct_access.clone()));
-        let names = SharedNames::default();
-        let keep = {
-            let names = names.clone();
-            move |object: &Value| Kept::from_value(object, &names)
-        };
+        let predictors = Arc::new(Predictors::new(client, config.direct_access.clone()));
+        let names = Mutex::<Names>::default();
+        let keep = move |object: &Value| Kept::from_value(object, &names);
         Self {
             config,
             recorder: Recorder::start(client.clone(), env.clone(), names::SCHEDULER),
@@ -123,7 +119,6 @@ impl<'a> Scheduler<'a> {
             inventories: Watched::start(client, apps::FEED_INVENTORIES, Inventory::from_value),
             known: BTreeMap::new(),
             interests: Interests::default(),
-            names,
             fleet: Fleet::default(),
             asking: Asking::new(predictors.clone(), config.metrics.clone()),
             writing: Writing::new(client.clone()),
@@ -310,17 +305,12 @@ impl<'a> Scheduler<'a> {
             Some(seen) => drop(self.fleet.put(Arc::clone(&seen.cluster))),
             None => drop(self.fleet.remove(&key)),
         }
-        let key = self.names.of(&key);
         let (known, now) = (&self.known, self.started.elapsed());
-        let subscription = |key: &ObjectKey| known.get(key)?.read.as_ref().ok();
-        let is_bound = |subscription: &Subscription| {
-            key.as_ref()
-                .is_some_and(|key| subscription.bound.contains_same(key))
-        };
-        let is_bound = |key: &ObjectKey| subscription(key).is_some_and(is_bound);
+        let of = |key: &ObjectKey| known.get(key)?.read.as_ref().ok();
+        let is_bound = |subscription: &ObjectKey| of(subscription).is_some_and(|it| it.bound.contains(&key));
         let (old, new, fail_over) = (old.as_ref(), new.as_ref(), self.config.fail_over);
         for key in self.interests.woken(old, new, fail_over, known.keys(), is_bound) {
-            let priority = subscription(key).map_or(0, |it| it.priority);
+            let priority = of(key).map_or(0, |it| it.priority);
             self.queue.add(key.clone(), priority, now);
         }
     }
@@ -543,6 +533,7 @@ impl<'a> Scheduler<'a> {
             result,
             took,
             answer,
+            untold,
             postponed,
         } = written;
         if write.binding.is_some() {
@@ -565,6 +556,16 @@ impl<'a> Scheduler<'a> {
                 }
                 if let Some(result) = result {
                     self.ended(&cycle, &kept, result);
+                }
+                // Nothing that changes may ever say it again.
+                if let Some(error) = untold
+                    && self.known.contains_key(key)
+                {
+                    tracing::debug!(
+                        namespace = %key.namespace, name = %key.name, error = %Chain(&error),
+                        "the conditions are not written"
+                    );
+                    self.queue.failed(cycle.item.clone(), now);
                 }
             }
             Err(error) if error.is_not_found() => {}
@@ -599,7 +600,7 @@ struct Told {
 
 /// What is to be done about a decision, without the snapshot that it was made of.
 enum Act {
-    Ask(Vec<Cluster>),
+    Ask(Vec<Arc<Cluster>>),
     Bind {
         /// `None` if it is there already.
         binding: Option<Bind>,
@@ -623,8 +624,7 @@ impl Act {
     ) -> Self {
         match decision {
             Decision::Predict(keys) => {
-                let clusters = keys.into_iter().filter_map(|key| fleet.get(key));
-                Self::Ask(clusters.cloned().collect())
+                Self::Ask(keys.into_iter().filter_map(|key| fleet.shared(key)).collect())
             }
             Decision::Bind { binding, short } => {
                 let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");

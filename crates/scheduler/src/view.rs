@@ -1,12 +1,12 @@
 //! What the scheduler keeps of the objects that it watches: what decisions read, and nothing else.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::{apps, change_set, settle};
 use kubeio::ObjectKey;
 use machinery::meta;
-use placement::{ClusterKey, InvalidSubscription, Names, Subscription};
+use placement::{InvalidSubscription, Names, Subscription};
 use serde_json::{Value, json};
 
 use crate::conditions;
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// From a Subscription object.
-    pub(crate) fn from_value(object: &Value, names: &SharedNames) -> Self {
+    pub(crate) fn from_value(object: &Value, names: &Mutex<Names>) -> Self {
         Self {
             uid: meta::uid(object).to_owned(),
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
@@ -42,7 +42,7 @@ impl Kept {
             is_frozen: change_set::is_frozen(object),
             settle: settle::asked(object),
             conditions: conditions::own(object),
-            read: Subscription::read(object, &mut names.lock()),
+            read: Subscription::read(object, &mut names.lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
 
@@ -61,20 +61,5 @@ impl Kept {
         let ObjectKey { namespace, name } = key;
         json!({"apiVersion": apps::SUBSCRIPTIONS.api_version(), "kind": apps::SUBSCRIPTIONS.kind,
             "metadata": {"namespace": namespace, "name": name, "uid": self.uid}})
-    }
-}
-
-/// The clusters' names, shared with the watches that read them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SharedNames(Arc<Mutex<Names>>);
-
-impl SharedNames {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The one copy of a key.
-    pub(crate) fn of(&self, key: &ClusterKey) -> Option<Arc<ClusterKey>> {
-        self.lock().of(&key.to_string())
     }
 }

@@ -9,7 +9,6 @@ use api::apps;
 use kubeio::{Client, Error, ObjectKey, Patch};
 use machinery::meta;
 use placement::queue::Item;
-use runtime::Chain;
 use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -57,6 +56,8 @@ pub(crate) struct Written {
     pub(crate) took: Duration,
     /// The Subscription as it is now, as far as that is known.
     pub(crate) answer: Result<Option<Value>, Error>,
+    /// Why the conditions are not there, though the binding is.
+    pub(crate) untold: Option<Error>,
     /// What came up meanwhile.
     pub(crate) postponed: Option<Item<ObjectKey>>,
 }
@@ -100,7 +101,11 @@ impl Writing {
         let client = self.client.clone();
         self.tasks.spawn(async move {
             let begin = Instant::now();
-            let answer = send(&client, &cycle.item.key, &kept, &write).await;
+            let sent = send(&client, &cycle.item.key, &kept, &write).await;
+            let (answer, untold) = match sent {
+                Ok((newest, untold)) => (Ok(newest), untold),
+                Err(error) => (Err(error), None),
+            };
             Written {
                 cycle,
                 kept,
@@ -108,6 +113,7 @@ impl Writing {
                 result,
                 took: begin.elapsed(),
                 answer,
+                untold,
                 postponed: None,
             }
         });
@@ -148,16 +154,25 @@ impl Writing {
     }
 }
 
-/// Writes the binding, and then the conditions; only the binding can fail.
-async fn send(client: &Client, key: &ObjectKey, kept: &Kept, write: &Write) -> Result<Option<Value>, Error> {
-    let bound = match &write.binding {
+/// Writes the binding, and then the conditions. The answer is the newest state that was seen, and why the conditions are
+/// not there if they are not; the error is the binding's.
+async fn send(
+    client: &Client,
+    key: &ObjectKey,
+    kept: &Kept,
+    write: &Write,
+) -> Result<(Option<Value>, Option<Error>), Error> {
+    let mut newest = match &write.binding {
         Some(binding) => Some(bind(client, key, kept, &binding.patch, &write.conditions).await?),
         None => None,
     };
-    if write.conditions.is_empty() {
-        return Ok(bound);
+    let mut untold = None;
+    if !write.conditions.is_empty() {
+        untold = tell(client, key, &kept.uid, &mut newest, &write.conditions)
+            .await
+            .err();
     }
-    Ok(tell(client, key, &kept.uid, bound, &write.conditions).await)
+    Ok((newest, untold))
 }
 
 /// Writes a merge patch. The first status of all goes as a JSON patch, with its conditions: to merge many clusters into
@@ -187,43 +202,43 @@ async fn bind(
     patch_status(client, key, Patch::Merge, patch).await
 }
 
-/// Brings the conditions of ours among those of others, if they are not there yet. The answer is the newest state that was
-/// seen.
+/// Brings the conditions of ours among those of others, if they are not there yet, and keeps the newest state that was
+/// seen. Of a Subscription that is gone there is nothing to tell.
 async fn tell(
     client: &Client,
     key: &ObjectKey,
     uid: &str,
-    bound: Option<Value>,
+    newest: &mut Option<Value>,
     wanted: &[Value],
-) -> Option<Value> {
-    let mut newest = bound;
-    for attempt in 0..CONFLICTS {
-        if attempt > 0 || newest.is_none() {
+) -> Result<(), Error> {
+    let mut attempts = 0;
+    loop {
+        if attempts > 0 || newest.is_none() {
             let read = client
                 .get_opt(&apps::SUBSCRIPTIONS, key.namespace(), &key.name)
-                .await;
-            match read {
-                Ok(Some(read)) if meta::uid(&read) == uid => newest = Some(read),
-                Ok(_) | Err(_) => return newest,
+                .await?;
+            match read.filter(|read| meta::uid(read) == uid) {
+                Some(read) => *newest = Some(read),
+                None => return Ok(()),
             }
         }
-        let patch = conditions::patch(newest.as_ref()?, wanted);
-        let Some(patch) = patch else {
-            return newest;
+        let Some(patch) = newest
+            .as_ref()
+            .and_then(|newest| conditions::patch(newest, wanted))
+        else {
+            return Ok(());
         };
+        attempts += 1;
         match patch_status(client, key, Patch::Merge, &patch).await {
-            Ok(answer) => return Some(answer),
-            Err(error) if error.is_conflict() => {}
-            Err(error) => {
-                tracing::debug!(
-                    namespace = %key.namespace, name = %key.name, error = %Chain(&error),
-                    "the conditions are not written"
-                );
-                return newest;
+            Ok(answer) => {
+                *newest = Some(answer);
+                return Ok(());
             }
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_conflict() && attempts < CONFLICTS => {}
+            Err(error) => return Err(error),
         }
     }
-    newest
 }
 
 async fn patch_status(client: &Client, key: &ObjectKey, kind: Patch, body: &Value) -> Result<Value, Error> {

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::{apps, clusters, kubernetes};
-use apiserver::{ApiServer, UserInfo};
+use apiserver::{ApiServer, Body, UserInfo};
 use bytes::Bytes;
 use clock::Env;
-use http::{Method, Request};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use kubeio::{Client, DeleteOptions, ListOptions, Patch};
 use machinery::ApiResource;
@@ -35,6 +35,8 @@ struct Gate {
     waiting: watch::Sender<usize>,
     /// How many waited at once.
     most: AtomicUsize,
+    /// What the next of its writes are answered with, the last first.
+    refusals: Mutex<Vec<u16>>,
 }
 
 impl Gate {
@@ -44,18 +46,21 @@ impl Gate {
             opened: Semaphore::new(0),
             waiting: watch::Sender::new(0),
             most: AtomicUsize::new(0),
+            refusals: Mutex::default(),
         })
     }
 
-    async fn pass(&self, request: &Request<Full<Bytes>>) {
+    /// Waits until a request may pass; answers with what it is refused, if it is.
+    async fn pass(&self, request: &Request<Full<Bytes>>) -> Option<u16> {
         let path = request.uri().path();
         if request.method() != Method::PATCH || !path.contains(self.name) {
-            return;
+            return None;
         }
         self.waiting.send_modify(|waiting| *waiting += 1);
         self.most.fetch_max(*self.waiting.borrow(), Ordering::Relaxed);
         self.opened.acquire().await.unwrap().forget();
         self.waiting.send_modify(|waiting| *waiting -= 1);
+        self.refusals.lock().unwrap().pop()
     }
 
     async fn await_waiting(&self, count: usize) {
@@ -102,8 +107,14 @@ impl Parent {
         let its_client = Client::from_service(tower::service_fn(move |request| {
             let (gate, service) = (Arc::clone(&gate), service.clone());
             async move {
-                gate.pass(&request).await;
-                service.oneshot(request).await
+                let Some(code) = gate.pass(&request).await else {
+                    return service.oneshot(request).await;
+                };
+                let status =
+                    json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "not now"});
+                let mut refusal = Response::new(Body::from(status.to_string()));
+                *refusal.status_mut() = StatusCode::from_u16(code).unwrap();
+                Ok(refusal)
             }
         }));
         let its_stop = stop.clone();
@@ -353,6 +364,33 @@ async fn what_is_being_written_is_decided_again_when_the_answer_is_there() {
     assert_eq!(bound["status"]["completedReleases"], 1);
     assert_eq!(gate.most.load(Ordering::Relaxed), 1, "never two at once");
     parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_said_is_said_later() {
+    for refusals in [vec![500], vec![429, 503], vec![409; 9]] {
+        let gate = Gate::new("app");
+        gate.opened.add_permits(100);
+        gate.refusals.lock().unwrap().clone_from(&refusals);
+        let parent = Parent::start_behind(Arc::clone(&gate)).await;
+        parent.cluster("a", "2").await;
+        // Nothing fits, and nothing changes any more.
+        parent.subscribe("1").await;
+        let said = async {
+            loop {
+                let (resource, home) = (&apps::SUBSCRIPTIONS, Some("default"));
+                let object = parent.client.get(resource, home, "app").await.unwrap();
+                if object["status"]["conditions"][0]["reason"] == "Unschedulable" {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let said = tokio::time::timeout(Duration::from_mins(2), said).await;
+        assert!(said.is_ok(), "{refusals:?}");
+        assert!(gate.refusals.lock().unwrap().is_empty());
+        parent.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
