@@ -254,12 +254,19 @@ pub async fn restore(path: &Path, root: &Path, env: &Env) -> Result<Restored, Er
             _ => {}
         }
     }
-    let (contents, clusters) = fill(path, &beside, env).await?;
-    refuse_what_is_there(root)?;
-    std::fs::rename(&beside, root)
-        .and_then(|()| data_dir::sync(root.parent().unwrap_or(Path::new(""))))
-        .map_err(failed)?;
+    let filled = fill(path, &beside, env).await.and_then(|filled| {
+        refuse_what_is_there(root)?;
+        std::fs::rename(&beside, root)
+            .and_then(|()| data_dir::sync(root.parent().unwrap_or(Path::new(""))))
+            .map_err(failed)?;
+        Ok(filled)
+    });
+    if filled.is_err() {
+        // It holds keys. What failed is told, and not what comes of this.
+        std::fs::remove_dir_all(&beside).ok();
+    }
     drop(folder);
+    let (contents, clusters) = filled?;
     Ok(Restored { contents, clusters })
 }
 
@@ -387,4 +394,40 @@ fn beside(root: &Path) -> Result<PathBuf, Error> {
     beside.push(name);
     beside.push(".restoring");
     Ok(root.with_file_name(beside))
+}
+
+#[cfg(test)]
+mod tests {
+    use source::Revision;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_hub_leaves_no_keys_behind() {
+        let copied = Copied {
+            revision: Revision(7),
+            objects: 0,
+        };
+        for (parts, part) in [
+            (&[KEYS, OBJECTS][..], "ca.key"),
+            (&[KEYS], OBJECTS),
+            (&[KEYS, "later"], "later"),
+        ] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (file, root) = (folder.path().join("file"), folder.path().join("hub"));
+            let archive = Archive::begin(File::create(&file).expect("a file")).expect("it is written");
+            for part in parts {
+                let disk = archive.folder(part).expect("it is written");
+                disk.create("sa.key").expect("it is written");
+            }
+            archive.end(copied).expect("it is written");
+            let error = restore(&file, &root, &Env::system())
+                .await
+                .expect_err("it is no hub");
+            let told = runtime::Chain(&error).to_string();
+            assert!(told.contains(part), "{told}");
+            let left = std::fs::read_dir(folder.path()).expect("it is there").count();
+            assert_eq!(left, 1, "nothing but the file: {told}");
+        }
+    }
 }
