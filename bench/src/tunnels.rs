@@ -142,15 +142,11 @@ impl Hub {
             .client
             .list_all(&MANAGED_CLUSTERS, None, &ListOptions::default())
             .await?;
-        let is_ready = |it: &&Value| {
-            let conditions = it["status"]["conditions"].as_array();
-            let mut ready = conditions
-                .into_iter()
-                .flatten()
-                .filter(|it| it["type"] == "Ready");
-            ready.any(|it| it["status"] == "True")
-        };
-        Ok(all.items.iter().filter(is_ready).count())
+        Ok(all
+            .items
+            .iter()
+            .filter(|it| assembly::fleet::is_ready(it))
+            .count())
     }
 
     async fn update(&self, name: &str, version: &str) -> anyhow::Result<Duration> {

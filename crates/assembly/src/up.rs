@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use api::kubernetes::SECRETS;
 use api::names::BOOTSTRAP_GROUP;
+use api::secret;
 use apiserver::pki::Step;
 use clock::Env;
 use kubeio::{Client, ListOptions};
-use machinery::meta;
 use runtime::{CancellationToken, Supervisor};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::demo::{self, Watcher, shown};
@@ -303,23 +303,8 @@ async fn bootstrap_token(administrator: &Client, env: &Env) -> Result<String, Er
                 .map_err(failed)?
         }
     };
-    Ok(format!(
-        "{}.{}",
-        secret_text(&secret, "token-id"),
-        secret_text(&secret, "token-secret")
-    ))
-}
-
-fn secret_text(secret: &Value, key: &str) -> String {
-    use base64::Engine as _;
-    let encoded = secret["data"][key].as_str().unwrap_or_default();
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(encoded)
-        .unwrap_or_else(|_| {
-            tracing::warn!(name = meta::name(secret), key, "a secret's value is no base64");
-            Vec::new()
-        });
-    String::from_utf8_lossy(&bytes).into_owned()
+    let text = |key| secret::text(&secret, key).unwrap_or_default();
+    Ok(format!("{}.{}", text("token-id"), text("token-secret")))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub async fn join(
             .map_err(refused())?;
         (None, token)
     } else {
-        let (id, secret) = (token_part(env, 6), token_part(env, 16));
+        let (id, secret) = (env.suffix(6), env.suffix(16));
         let object = new_token(options, &id, &secret, &expiration.to_string());
         hub.client
             .create(&SECRETS, namespace, &object)
@@ -181,11 +181,6 @@ fn token(secret: &Value, cluster_name: &str) -> Option<String> {
     lets_in
         .then(|| Some(format!("{}.{}", text("token-id")?, text("token-secret")?)))
         .flatten()
-}
-
-/// Random lower-case letters and digits, as bootstrap tokens have.
-fn token_part(env: &Env, length: usize) -> String {
-    env.suffix(length)
 }
 
 fn ca(hub: &Hub) -> Result<String, Error> {

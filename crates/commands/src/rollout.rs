@@ -8,7 +8,7 @@ use kubeio::{Patch, WatchOptions};
 use machinery::meta;
 use serde_json::{Value, json};
 
-use crate::output::{print_objects, print_table};
+use crate::output::{plain, print_objects, print_table};
 use crate::{Error, Format, Hub};
 
 /// Whether to stay until a Rollout has come to an end.
@@ -161,7 +161,7 @@ fn summary(rollout: &Value) -> String {
         text(status, "phase"),
         text(status, "wave"),
         text(status, "updated"),
-        message(rollout, "Progressing"),
+        plain(message(rollout, "Progressing")),
     )
 }
 
@@ -205,7 +205,8 @@ fn table(rollout: &Value, out: &mut (dyn Write + Send)) -> Result<(), Error> {
         .collect();
     print_table(out, &header, &rows)?;
     for failure in status["failures"].as_array().into_iter().flatten() {
-        writeln!(out, "{}: {}", text(failure, "cluster"), text(failure, "reason"))?;
+        let reason = plain(text(failure, "reason"));
+        writeln!(out, "{}: {reason}", text(failure, "cluster"))?;
     }
     Ok(())
 }
@@ -331,8 +332,8 @@ mod tests {
                  "startedAt": "2026-01-01T00:00:00Z"},
                 {"name": "rest", "clusters": 2, "updated": 0, "available": 0, "failed": 0, "unreachable": 1},
             ],
-            "failures": [{"cluster": "edge-7", "reason": "Deployment shop/web is not available"}],
-            "conditions": [{"type": "Progressing", "message": "all are back"}],
+            "failures": [{"cluster": "edge-7", "reason": "Deployment shop/web is not available\u{1b}[2J"}],
+            "conditions": [{"type": "Progressing", "message": "all are back\nand more"}],
         }));
         let mut out = Vec::new();
         table(&rollout, &mut out).unwrap();
@@ -342,11 +343,11 @@ mod tests {
              WAVE     CLUSTERS   UPDATED   AVAILABLE   FAILED   UNREACHABLE   STATE\n\
              canary   1          0         0           1        0             on\n\
              rest     2          0         0           0        1             waits\n\
-             edge-7: Deployment shop/web is not available\n"
+             edge-7: Deployment shop/web is not available^[[2J\n"
         );
         assert_eq!(
             summary(&rollout),
-            "RolledBack: wave 1/2, 0/3 cluster(s) updated: all are back"
+            "RolledBack: wave 1/2, 0/3 cluster(s) updated: all are back..."
         );
         assert!(failure(&rollout).unwrap().contains("tombolo rollout retry web"));
     }

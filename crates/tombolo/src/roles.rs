@@ -343,30 +343,11 @@ fn labels(text: &str) -> anyhow::Result<std::collections::BTreeMap<String, Strin
         .collect()
 }
 
-/// A Go duration of whole units: `90s`, `3m`, `1m30s`, `500ms`.
+/// A duration as Go's programs take it: `90s`, `1m30s`, `1.5h`; none is less than nothing.
 pub(crate) fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
-    let wrong = || anyhow!("{flag} {text:?} is no duration such as 90s, 3m or 1m30s");
-    let (mut sum, mut rest) = (Duration::ZERO, text);
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let amount: u32 = rest[..digits].parse().map_err(|_| wrong())?;
-        let unit_end = rest[digits..]
-            .find(|c: char| c.is_ascii_digit())
-            .map_or(rest.len(), |end| digits + end);
-        let unit = match &rest[digits..unit_end] {
-            "ms" => Duration::from_millis(1),
-            "s" => Duration::from_secs(1),
-            "m" => Duration::from_mins(1),
-            "h" => Duration::from_hours(1),
-            _ => return Err(wrong()),
-        };
-        sum += unit.checked_mul(amount).ok_or_else(wrong)?;
-        rest = &rest[unit_end..];
-    }
-    Ok(sum)
+    machinery::cel::duration(text)
+        .and_then(|read| Duration::try_from(read).ok())
+        .ok_or_else(|| anyhow!("{flag} {text:?} is no duration such as 90s, 3m or 1m30s"))
 }
 
 #[cfg(test)]
@@ -513,6 +494,8 @@ mod tests {
             ("1m30s", 90.0),
             ("500ms", 0.5),
             ("1h", 3_600.0),
+            ("1.5h", 5_400.0),
+            ("0", 0.0),
         ] {
             assert_eq!(
                 duration("--x", text).expect(text).as_secs_f64(),
@@ -520,7 +503,7 @@ mod tests {
                 "{text}"
             );
         }
-        for bad in ["", "5", "s", "-1s", "1.5s", "1d"] {
+        for bad in ["", "5", "s", "-1s", "1.5", "1d"] {
             assert!(duration("--x", bad).is_err(), "{bad}");
         }
     }

@@ -293,6 +293,11 @@ async fn explain(args: ExplainArgs, out: &mut (dyn Write + Send)) -> Result<(), 
 }
 
 async fn rollout(args: RolloutArgs, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+    if args.watch && args.action != RolloutAction::Status {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--watch: only `rollout status` watches; leave it out"
+        )));
+    }
     let hub = hub_in(&args.hub, &args.namespace).await?;
     let order = match args.action {
         RolloutAction::Status => {
