@@ -51,12 +51,16 @@ pub fn identity_labels(cluster: &Value) -> impl Iterator<Item = (&'static str, &
     .filter(move |(_, value)| !id.is_empty() && !value.is_empty())
 }
 
+/// Whether a ManagedCluster is heard of, and well.
+pub fn is_ready(cluster: &Value) -> bool {
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|it| it["type"] == reasons::READY && it["status"] == "True")
+}
+
 /// Whether a person says that a ManagedCluster, which is not ready, runs nothing any more.
 pub fn is_fenced(cluster: &Value) -> bool {
     let said = [meta::annotation(cluster, FENCED), meta::label(cluster, FENCED)];
-    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let is_ready = conditions.any(|it| it["type"] == reasons::READY && it["status"] == "True");
-    said.contains(&Some("true")) && !is_ready
+    said.contains(&Some("true")) && !is_ready(cluster)
 }
 
 /// A label of a ManagedCluster, as selectors are to see it ([`identity_labels`]).

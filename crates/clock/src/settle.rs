@@ -36,12 +36,15 @@ struct Open {
     /// Until when further edits count at once. After `due` only where a stream of edits was cut off: else those who act
     /// one after the other on what is due would find the next window open, again and again.
     shuts: Duration,
+    /// Where the key is in [`Settling::due`], unless it was taken out.
+    at: Duration,
 }
 
 /// Keys whose edits are waited for.
 #[derive(Debug)]
 pub struct Settling<K> {
     open: BTreeMap<K, Open>,
+    /// Each key once: whoever asks for [`Self::left`] alone takes nothing out.
     due: BTreeSet<(Duration, K)>,
 }
 
@@ -57,23 +60,16 @@ impl<K> Default for Settling<K> {
 impl<K: Ord + Clone> Settling<K> {
     /// Notes an edit.
     pub fn edited(&mut self, key: K, window: Window, now: Duration) {
-        let before = self
-            .open
-            .get(&key)
-            .copied()
-            .filter(|open| now < open.due.max(open.shuts));
-        let open = match before {
-            Some(open) if now >= open.due => {
-                self.due.insert((now, key));
-                return;
-            }
-            Some(open) => {
-                self.due.remove(&(open.due, key.clone()));
-                Open::from(open.first, window, now)
-            }
+        let before = self.open.get(&key).copied();
+        if let Some(before) = &before {
+            self.due.remove(&(before.at, key.clone()));
+        }
+        let open = match before.filter(|open| now < open.due.max(open.shuts)) {
+            Some(open) if now >= open.due => Open { at: now, ..open },
+            Some(open) => Open::from(open.first, window, now),
             None => Open::from(now, window, now),
         };
-        self.due.insert((open.due, key.clone()));
+        self.due.insert((open.at, key.clone()));
         self.open.insert(key, open);
     }
 
@@ -100,8 +96,9 @@ impl<K: Ord + Clone> Settling<K> {
 
     /// Forgets a key.
     pub fn forget(&mut self, key: &K) {
-        self.open.remove(key);
-        self.due.retain(|(_, it)| it != key);
+        if let Some(open) = self.open.remove(key) {
+            self.due.remove(&(open.at, key.clone()));
+        }
     }
 }
 
@@ -110,7 +107,12 @@ impl Open {
         let (quiet, last) = (now + window.still, first + window.longest);
         let due = quiet.min(last);
         let shuts = if last < quiet { due + window.still } else { due };
-        Self { first, due, shuts }
+        Self {
+            first,
+            due,
+            shuts,
+            at: due,
+        }
     }
 }
 
@@ -183,6 +185,21 @@ mod tests {
         assert_eq!(settling.left(&"b", ms(100)), None, "nobody edited it");
         settling.forget(&"a");
         assert_eq!((settling.left(&"a", ms(100)), settling.next_due()), (None, None));
+    }
+
+    /// Who only asks how long to wait leaves nothing behind, however many edits there are.
+    #[test]
+    fn a_key_is_due_once() {
+        let mut settling = Settling::default();
+        for now in [0, 100, 5_000, 5_100, 9_000]
+            .into_iter()
+            .chain((10_000..14_000).step_by(100))
+        {
+            settling.edited("a", Window::of(ms(250)), ms(now));
+            assert_eq!((settling.open.len(), settling.due.len()), (1, 1), "{now}");
+        }
+        settling.forget(&"a");
+        assert!(settling.open.is_empty() && settling.due.is_empty());
     }
 
     /// Several that act on the end of one window all find it ended, though edits go on.

@@ -26,19 +26,27 @@ pub(crate) enum Tie {
     ChangeSet(String),
 }
 
-/// The objects of a cache by their ties. It catches up with the cache each time it is asked, so that it never lags
-/// behind what the cache was told of our own writes.
-pub(crate) struct Index {
+/// The objects of a cache by their ties, each as what `keep` makes of it. It catches up with the cache each time it is
+/// asked, so that it never lags behind what the cache was told of our own writes.
+pub(crate) struct Index<V = Arc<Value>> {
     changes: Changes,
     ties: fn(&Value) -> Vec<Tie>,
-    objects: BTreeMap<Tie, BTreeMap<ObjectKey, Arc<Value>>>,
+    keep: fn(&Arc<Value>) -> V,
+    objects: BTreeMap<Tie, BTreeMap<ObjectKey, V>>,
 }
 
 impl Index {
     pub(crate) fn new(cache: &Cache, ties: fn(&Value) -> Vec<Tie>) -> Self {
+        Self::keeping(cache, ties, Arc::clone)
+    }
+}
+
+impl<V: Clone> Index<V> {
+    pub(crate) fn keeping(cache: &Cache, ties: fn(&Value) -> Vec<Tie>, keep: fn(&Arc<Value>) -> V) -> Self {
         Self {
             changes: cache.subscribe(),
             ties,
+            keep,
             objects: BTreeMap::new(),
         }
     }
@@ -54,18 +62,19 @@ impl Index {
                 }
             }
             if let Some(new) = &change.new {
+                let kept = (self.keep)(new);
                 for tie in (self.ties)(new) {
                     self.objects
                         .entry(tie)
                         .or_default()
-                        .insert(change.key.clone(), Arc::clone(new));
+                        .insert(change.key.clone(), kept.clone());
                 }
             }
         }
     }
 
     /// The objects with a tie, in the order of their keys.
-    pub(crate) fn find(&mut self, tie: &Tie) -> Vec<Arc<Value>> {
+    pub(crate) fn find(&mut self, tie: &Tie) -> Vec<V> {
         self.catch_up();
         self.objects
             .get(tie)
@@ -73,6 +82,12 @@ impl Index {
             .flat_map(BTreeMap::values)
             .cloned()
             .collect()
+    }
+
+    /// Whether any object has a tie.
+    pub(crate) fn has(&mut self, tie: &Tie) -> bool {
+        self.catch_up();
+        self.objects.contains_key(tie)
     }
 
     /// The keys of the objects with any of these ties.

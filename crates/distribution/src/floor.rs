@@ -2,22 +2,19 @@
 //!
 //! What grows, grows at once. A cluster that is to have fewer keeps so many of what it has that, with those that are
 //! ready elsewhere as far as they are wanted there, the floor holds; one that is to have none keeps its Base until then.
-//! Without the annotation nothing is held.
+//! What a cluster that is not ready said last counts for nothing. Without the annotation nothing is held.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use api::annotations::MIN_AVAILABLE;
-use api::entry::{self, Entry};
 use api::stateful;
 use machinery::{meta, resource};
 use serde_json::Value;
 
 use crate::division::Division;
 use crate::feed::Feed;
-use crate::status;
+use crate::moves::{Situation, by_home, delivered};
 
 /// How many replicas of a feed are to be ready at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,104 +98,80 @@ impl fmt::Display for Held {
     }
 }
 
-/// What is known of a Subscription and one of its clusters.
-#[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
-    /// The Subscription.
-    pub subscription: &'a Value,
-    /// What of it is divided.
-    pub inventory: Option<&'a Value>,
-    /// The dedicated namespace of the cluster.
-    pub namespace: &'a str,
-    /// The Descriptions of the cluster's Base.
-    pub own: &'a [Arc<Value>],
-    /// Every Description of the Subscription: what is ready elsewhere is read there, because the status of a large
-    /// Subscription does not name every cluster.
-    pub all: &'a [Arc<Value>],
+/// What the cluster gets while others are not ready yet: its share, or more of what it has.
+pub fn hold(situation: &Situation<'_>, division: Division) -> (Division, Vec<Held>) {
+    let Some(floor) = Floor::of(situation.subscription) else {
+        return (division, Vec::new());
+    };
+    let Division::Shares(mut shares) = division else {
+        return (division, Vec::new());
+    };
+    let mut held = Vec::new();
+    for share in &mut shares {
+        let Some(has) = delivered(situation.own, &share.feed, &share.path) else {
+            continue;
+        };
+        if let Some(kept) = keep(situation, &share.feed, (share.replicas, has), floor) {
+            share.replicas = kept.keeps;
+            held.push(kept);
+        }
+    }
+    (Division::Shares(shares), held)
 }
 
-impl Situation<'_> {
-    /// What the cluster gets while others are not ready yet: its share, or more of what it has.
-    pub fn hold(&self, division: Division) -> (Division, Vec<Held>) {
-        let Some(floor) = Floor::of(self.subscription) else {
-            return (division, Vec::new());
-        };
-        let Division::Shares(mut shares) = division else {
-            return (division, Vec::new());
-        };
-        let mut held = Vec::new();
-        for share in &mut shares {
-            let Some(has) = delivered(self.own, &share.feed, &share.path) else {
-                continue;
-            };
-            if let Some(kept) = self.keep(&share.feed, (share.replicas, has), floor) {
-                share.replicas = kept.keeps;
-                held.push(kept);
-            }
-        }
-        (Division::Shares(shares), held)
-    }
-
-    /// Why the Base of the cluster, which is not bound any more, is to stay for now; nothing if it may go.
-    pub fn stays(&self) -> Vec<Held> {
-        let Some(floor) = Floor::of(self.subscription) else {
-            return Vec::new();
-        };
-        let entries = self.inventory.and_then(|it| it["spec"]["feeds"].as_array());
-        let divided = entries
-            .into_iter()
-            .flatten()
-            .filter(|entry| !entry["desiredReplicas"].is_null());
-        divided
-            .filter_map(|entry| {
-                let feed = Feed::from_value(entry);
-                let path = entry["replicaJsonPath"].as_str()?;
-                let has = delivered(self.own, &feed, path)?;
-                let held = self.keep(&feed, (0, has), floor)?;
-                // While its Base stays, so does all that it has.
-                Some(Held { keeps: has, ..held })
-            })
-            .collect()
-    }
-
-    /// What the cluster keeps of a feed of which it is to have `wanted` and has `has`; `None` if it may shrink at once.
-    fn keep(&self, feed: &Feed, (wanted, has): (u64, u64), floor: Floor) -> Option<Held> {
-        let inventory = self.inventory?;
-        // What may not run twice moves the other way round.
-        if has <= wanted || !tells_readiness(feed) || stateful::is(inventory, feed) {
-            return None;
-        }
-        let entries = inventory["spec"]["feeds"].as_array()?.iter();
-        let all = entries
-            .filter(|entry| Feed::from_value(entry).is_same(feed))
-            .find_map(|entry| entry["desiredReplicas"].as_u64())?;
-        let status = &self.subscription["status"];
-        let shares = status["replicas"][feed.key()].as_array()?;
-        let bound = status["bindingClusters"].as_array()?;
-        let mut of_home: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-        for description in self.all {
-            of_home
-                .entry(meta::namespace(description))
-                .or_default()
-                .push(description);
-        }
-        let elsewhere = bound.iter().zip(shares).filter_map(|(key, share)| {
-            let (home, _) = key.as_str()?.split_once('/')?;
-            let share = (home != self.namespace).then_some(share.as_u64()?)?;
-            let reports = of_home.get(home).into_iter().flatten().copied();
-            Some(share.min(status::ready_replicas(reports, feed)))
-        });
-        let (ready, floor) = (elsewhere.sum::<u64>(), floor.among(all));
-        let keeps = wanted.max(has.min(floor.saturating_sub(ready)));
-        (keeps > wanted).then(|| Held {
-            feed: feed.clone(),
-            namespace: self.namespace.to_owned(),
-            keeps,
-            wanted,
-            ready,
-            floor,
+/// Why the Base of the cluster, which is not bound any more, is to stay for now; nothing if it may go.
+pub fn stays(situation: &Situation<'_>) -> Vec<Held> {
+    let Some(floor) = Floor::of(situation.subscription) else {
+        return Vec::new();
+    };
+    let entries = situation.inventory.and_then(|it| it["spec"]["feeds"].as_array());
+    let divided = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| !entry["desiredReplicas"].is_null());
+    divided
+        .filter_map(|entry| {
+            let feed = Feed::from_value(entry);
+            let path = entry["replicaJsonPath"].as_str()?;
+            let has = delivered(situation.own, &feed, path)?;
+            let held = keep(situation, &feed, (0, has), floor)?;
+            // While its Base stays, so does all that it has.
+            Some(Held { keeps: has, ..held })
         })
+        .collect()
+}
+
+/// What the cluster keeps of a feed of which it is to have `wanted` and has `has`; `None` if it may shrink at once.
+fn keep(situation: &Situation<'_>, feed: &Feed, (wanted, has): (u64, u64), floor: Floor) -> Option<Held> {
+    // What may not run twice moves the other way round.
+    if has <= wanted || !tells_readiness(feed) || stateful::is(situation.inventory?, feed) {
+        return None;
     }
+    let floor = floor.among(situation.desired(feed)?);
+    let (shares, all) = (situation.shares(feed)?, (situation.all)());
+    let reports = by_home(&all);
+    let elsewhere = shares
+        .into_iter()
+        .filter(|(home, _)| *home != situation.namespace);
+    let ready = elsewhere.map(|(home, share)| {
+        let said = reports.get(home).into_iter().flatten().map(|it| it.ready(feed));
+        let counts = share.min(said.max().unwrap_or(0));
+        if counts > 0 && situation.is_ready(home) {
+            counts
+        } else {
+            0
+        }
+    });
+    let ready = ready.sum();
+    let keeps = wanted.max(has.min(floor.saturating_sub(ready)));
+    (keeps > wanted).then(|| Held {
+        feed: feed.clone(),
+        namespace: situation.namespace.to_owned(),
+        keeps,
+        wanted,
+        ready,
+        floor,
+    })
 }
 
 /// Whether clusters say how many of a kind's replicas are ready: of others nobody could wait for that.
@@ -207,25 +180,17 @@ pub(crate) fn tells_readiness(feed: &Feed) -> bool {
     group == "apps" && ["Deployment", "ReplicaSet", "StatefulSet"].contains(&feed.kind.as_str())
 }
 
-/// How many replicas of a feed the Descriptions of a cluster deliver now.
-pub(crate) fn delivered(descriptions: &[Arc<Value>], feed: &Feed, path: &str) -> Option<u64> {
-    let live = descriptions.iter().filter(|it| !meta::is_deleting(it));
-    let mut entries = live.flat_map(|it| entry::entries(it));
-    match entries.find(|entry| entry.feed().is_same(feed))? {
-        Entry::Object(object) => object.pointer(path)?.as_u64(),
-        // Nothing that is divided is packed so.
-        Entry::Reference(_) | Entry::Sealed(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::json;
 
     use super::*;
     use crate::division;
+    use crate::moves::Tally;
 
     const WEB: &str = "apps/v1/Deployment/shop/web";
 
@@ -241,11 +206,12 @@ mod tests {
     }
 
     /// What the three say of so many ready replicas.
-    fn reports(ready: [u64; 3]) -> Vec<Arc<Value>> {
+    fn reports(ready: [u64; 3]) -> Vec<Arc<Tally>> {
         let report = |(home, ready): (&str, u64)| {
             let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web",
                 "observedStatus": {"readyReplicas": ready}});
-            Arc::new(json!({"metadata": {"namespace": home}, "status": {"manifestStatuses": [web]}}))
+            let said = json!({"metadata": {"namespace": home}, "status": {"manifestStatuses": [web]}});
+            Arc::new(Tally::of(&Arc::new(said)))
         };
         ["ns-a", "ns-b", "ns-c"]
             .into_iter()
@@ -270,23 +236,35 @@ mod tests {
         )]
     }
 
-    /// What the cluster a gets, which has so many.
-    fn of_a(subscription: &Value, ready: [u64; 3], has: Option<u64>) -> u64 {
+    /// A cluster that is ready, but for the one that is lost.
+    fn cluster(home: &str, lost: &str) -> Vec<Arc<Value>> {
+        let ready = if home == lost { "Unknown" } else { "True" };
+        let condition = json!({"type": "Ready", "status": ready});
+        vec![Arc::new(json!({"status": {"conditions": [condition]}}))]
+    }
+
+    /// What a cluster gets, which has so many.
+    fn gets(home: &str, subscription: &Value, ready: [u64; 3], has: Option<u64>, lost: &str) -> u64 {
         let inventory = inventory(10);
-        let division = division::of(Some(subscription), Some(&inventory), "ns-a");
+        let division = division::of(Some(subscription), Some(&inventory), home);
         let descriptions = has.map(description);
         let situation = Situation {
             subscription,
             inventory: Some(&inventory),
-            namespace: "ns-a",
+            namespace: home,
             own: descriptions.as_ref().map_or(&[][..], |it| it),
-            all: &reports(ready),
+            all: &|| reports(ready),
+            clusters: &|home| cluster(home, lost),
         };
-        let (division, _) = situation.hold(division);
+        let (division, _) = hold(&situation, division);
         let Division::Shares(shares) = division else {
             panic!("{division:?}")
         };
         shares[0].replicas
+    }
+
+    fn of_a(subscription: &Value, ready: [u64; 3], has: Option<u64>) -> u64 {
+        gets("ns-a", subscription, ready, has, "")
     }
 
     #[test]
@@ -340,23 +318,9 @@ mod tests {
                 while ready != target {
                     rounds += 1;
                     assert!(rounds < 100, "floor {floor}: {ready:?} never becomes {target:?}");
-                    let (subscription, reports) = (subscription(&text, target), reports(ready));
-                    for (index, home) in ["ns-a", "ns-b", "ns-c"].into_iter().enumerate() {
-                        let inventory = inventory(10);
-                        let division = division::of(Some(&subscription), Some(&inventory), home);
-                        let live = description(has[index]);
-                        let situation = Situation {
-                            subscription: &subscription,
-                            inventory: Some(&inventory),
-                            namespace: home,
-                            own: &live,
-                            all: &reports,
-                        };
-                        let (division, _) = situation.hold(division);
-                        let Division::Shares(shares) = division else {
-                            panic!("{division:?}")
-                        };
-                        has[index] = shares[0].replicas;
+                    let subscription = subscription(&text, target);
+                    for (has, home) in has.iter_mut().zip(["ns-a", "ns-b", "ns-c"]) {
+                        *has = gets(home, &subscription, ready, Some(*has), "");
                     }
                     // Pods that are too many go at once, new ones become ready one by one.
                     for (ready, has) in ready.iter_mut().zip(has) {
@@ -369,31 +333,51 @@ mod tests {
         }
     }
 
+    /// What a cluster said before it fell silent is no promise that its replicas are there.
+    #[test]
+    fn a_cluster_that_is_not_ready_holds_no_floor() {
+        for (case, shares, ready, lost, expected) in [
+            ("all are heard of", [2, 4, 4], [8, 4, 4], "", 2),
+            ("one is not", [2, 4, 4], [8, 4, 4], "ns-c", 4),
+            ("none is to have anything there", [2, 8, 0], [8, 8, 4], "ns-c", 2),
+            ("the only other", [2, 8, 0], [8, 8, 0], "ns-b", 8),
+            ("itself", [2, 8, 0], [8, 8, 0], "ns-a", 2),
+        ] {
+            let subscription = subscription("80%", shares);
+            assert_eq!(
+                gets("ns-a", &subscription, ready, Some(8), lost),
+                expected,
+                "{case}"
+            );
+        }
+    }
+
     #[test]
     fn a_cluster_that_is_bound_no_more_waits_for_the_others() {
         let inventory = inventory(10);
         let mut moved = subscription("80%", [0, 10, 0]);
         moved["status"]["bindingClusters"] = json!(["ns-b/b"]);
         moved["status"]["replicas"] = json!({WEB: [10]});
-        let stays = |moved: &Value, inventory: Option<&Value>, ready: u64| {
+        let held = |moved: &Value, inventory: Option<&Value>, ready: u64| {
             let situation = Situation {
                 subscription: moved,
                 inventory,
                 namespace: "ns-a",
                 own: &description(10),
-                all: &reports([0, ready, 0]),
+                all: &|| reports([0, ready, 0]),
+                clusters: &|home| cluster(home, ""),
             };
-            situation.stays()
+            stays(&situation)
         };
         assert_eq!(
-            stays(&moved, Some(&inventory), 3)[0].to_string(),
+            held(&moved, Some(&inventory), 3)[0].to_string(),
             "the cluster of ns-a keeps 10 replica(s) of Deployment shop/web instead of 0: 3 are ready elsewhere, and 8 \
              must be at any time"
         );
-        assert_eq!(stays(&moved, Some(&inventory), 8), []);
-        assert_eq!(stays(&moved, None, 3), []);
+        assert_eq!(held(&moved, Some(&inventory), 8), []);
+        assert_eq!(held(&moved, None, 3), []);
         moved["metadata"] = json!({});
-        assert_eq!(stays(&moved, Some(&inventory), 3), []);
+        assert_eq!(held(&moved, Some(&inventory), 3), []);
     }
 
     #[test]

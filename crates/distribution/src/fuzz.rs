@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::moves::{Situation, Tally};
 use crate::overrides::Overrides;
 use crate::protection::InUse;
 use crate::replicas::OwnKinds;
 use crate::{
     FeedIndex, base, description, division, floor, inventory, pack, policy, protection, release, services,
-    status, subscription,
+    stateful, status, subscription,
 };
 
 /// A JSON array of a Subscription, a Base, a template, a policy, a Description and a ManagedCluster: plans with them.
@@ -26,14 +27,16 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
     let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
     let division = division::of(Some(&sub), Some(&a_base), &namespace);
-    let situation = floor::Situation {
+    let situation = Situation {
         subscription: &sub,
         inventory: Some(&a_base),
         namespace: &namespace,
         own: &descriptions,
-        all: &descriptions,
+        all: &|| descriptions.iter().map(|it| Arc::new(Tally::of(it))).collect(),
+        clusters: &|_| clusters.to_vec(),
     };
-    let (division, _) = situation.hold(division);
+    let (division, _) = stateful::delay(&situation, division);
+    let (division, _) = floor::hold(&situation, division);
     let overrides = Overrides {
         globalizations: &policies,
         localizations: &policies,
@@ -49,12 +52,11 @@ pub fn fuzz_plans(bytes: &[u8]) {
             template: &|feed| feeds.get(feed).cloned(),
             stays: &|base| {
                 let namespace = machinery::meta::namespace(base);
-                let held = floor::Situation {
+                let situation = Situation {
                     namespace,
                     ..situation
-                }
-                .stays();
-                held.first().map(ToString::to_string)
+                };
+                floor::stays(&situation).first().map(ToString::to_string)
             },
             is_taken: &|_, _| false,
             standing: &crate::change_set::Standing::default(),

@@ -18,6 +18,7 @@ pub mod floor;
 pub mod fuzz;
 pub mod inventory;
 pub mod labels;
+pub mod moves;
 pub mod overrides;
 pub mod pack;
 pub mod payload;

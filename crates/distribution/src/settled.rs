@@ -97,7 +97,7 @@ pub fn missing(view: &View<'_>) -> Option<Unsettled> {
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
     question: Value,
-    answer: Value,
+    answer: [Value; 3],
     since: Duration,
 }
 
@@ -109,28 +109,26 @@ impl Waiting {
     /// What a Subscription waits for, and for how long at most. Only a new question is waited for anew.
     pub fn look(&mut self, uid: &str, view: &View<'_>, now: Duration) -> Option<(Unsettled, Duration)> {
         let answer =
-            ["bindingClusters", "replicas", "specHash"].map(|field| &view.subscription["status"][field]);
-        let answer = json!(answer);
+            || ["bindingClusters", "replicas", "specHash"].map(|field| &view.subscription["status"][field]);
         let question = question(view);
-        let asked = self.0.get(uid).filter(|asked| asked.question == question);
-        let (since, changed) = match asked {
-            Some(asked) => (asked.since, asked.answer != answer),
-            None => (now, false),
+        let (since, before) = match self.0.get(uid).filter(|asked| asked.question == question) {
+            Some(asked) => (asked.since, Some(&asked.answer)),
+            None => {
+                let asked = Asked {
+                    question,
+                    answer: answer().map(Value::clone),
+                    since: now,
+                };
+                self.0.insert(uid.to_owned(), asked);
+                (now, None)
+            }
         };
-        if asked.is_none() {
-            let asked = Asked {
-                question,
-                answer,
-                since,
-            };
-            self.0.insert(uid.to_owned(), asked);
-        }
         let unsettled = missing(view)?;
         let left = (since + PATIENCE)
             .checked_sub(now)
             .filter(|left| !left.is_zero())?;
         match unsettled {
-            Unsettled::Short(_) if changed => None,
+            Unsettled::Short(_) if before.is_some_and(|before| !before.iter().eq(answer())) => None,
             Unsettled::Short(_) | Unsettled::Unanswered(_) => Some((unsettled, left)),
         }
     }

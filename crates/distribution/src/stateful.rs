@@ -1,17 +1,13 @@
 //! Replicas that may not run twice move the other way round than those with a floor: the cluster that gives reports
 //! fewer before the one that takes gets more, so that there are never more of them than are wanted.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use api::stateful;
-use machinery::meta;
-use serde_json::Value;
 
-use crate::division::Division;
+use crate::division::{Division, Share};
 use crate::feed::Feed;
-use crate::floor::delivered;
+use crate::moves::{Situation, by_home, delivered};
 
 /// Why a cluster does not get its share yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,24 +41,9 @@ impl fmt::Display for Delayed {
     }
 }
 
-/// What one look may see.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// The Subscription.
-    pub subscription: &'a Value,
-    /// Its FeedInventory.
-    pub inventory: Option<&'a Value>,
-    /// The dedicated namespace of the cluster that is looked at.
-    pub namespace: &'a str,
-    /// Every Description of the Subscription, those that go as well.
-    pub descriptions: &'a [Arc<Value>],
-    /// Whether the cluster of a dedicated namespace may still run what it was given.
-    pub runs: &'a dyn Fn(&str) -> bool,
-}
-
 /// What a cluster gets while others may still run what it is to take over.
-pub fn delay(view: &View<'_>, division: Division) -> (Division, Vec<Delayed>) {
-    let (Division::Shares(mut shares), Some(inventory)) = (division.clone(), view.inventory) else {
+pub fn delay(situation: &Situation<'_>, division: Division) -> (Division, Vec<Delayed>) {
+    let (Division::Shares(mut shares), Some(inventory)) = (division.clone(), situation.inventory) else {
         return (division, Vec::new());
     };
     let mut delayed = Vec::new();
@@ -70,7 +51,7 @@ pub fn delay(view: &View<'_>, division: Division) -> (Division, Vec<Delayed>) {
         if !stateful::is(inventory, &share.feed) {
             continue;
         }
-        if let Some(delay) = of_feed(view, inventory, &share.feed, &share.path) {
+        if let Some(delay) = of_feed(situation, share) {
             share.replicas = delay.gets;
             delayed.push(delay);
         }
@@ -79,48 +60,41 @@ pub fn delay(view: &View<'_>, division: Division) -> (Division, Vec<Delayed>) {
 }
 
 /// Free replicas go to those that lack some, in the order of the binding: so every cluster's look comes to the same.
-fn of_feed(view: &View<'_>, inventory: &Value, feed: &Feed, path: &str) -> Option<Delayed> {
-    let status = &view.subscription["status"];
-    let entries = inventory["spec"]["feeds"].as_array()?.iter();
-    let desired = entries
-        .filter(|entry| Feed::from_value(entry).is_same(feed))
-        .find_map(|entry| entry["desiredReplicas"].as_u64())?;
-    let bound = status["bindingClusters"].as_array()?.iter();
-    let bound: Vec<(&str, u64)> = bound
-        .zip(status["replicas"][feed.key()].as_array()?)
-        .filter_map(|(key, share)| Some((key.as_str()?.split_once('/')?.0, share.as_u64()?)))
-        .collect();
-    let mut of: BTreeMap<&str, Vec<Arc<Value>>> = BTreeMap::new();
-    for description in view.descriptions {
-        of.entry(meta::namespace(description))
-            .or_default()
-            .push(Arc::clone(description));
-    }
-    let given = |home: &str| {
-        of.get(home)
-            .and_then(|all| delivered(all, feed, path))
-            .unwrap_or(0)
-    };
-    let (_, own) = bound.iter().find(|(home, _)| *home == view.namespace)?;
-    if given(view.namespace) >= *own {
+fn of_feed(situation: &Situation<'_>, share: &Share) -> Option<Delayed> {
+    let Share {
+        feed,
+        path,
+        replicas: wanted,
+    } = share;
+    if delivered(situation.own, feed, path).unwrap_or(0) >= *wanted {
         return None;
     }
-    let running = |(home, all): (&&str, &Vec<Arc<Value>>)| {
-        let reported = all.iter().filter_map(|it| reported(it, feed)).max();
-        given(home).max(reported.unwrap_or(0))
+    let desired = situation.desired(feed)?;
+    let all = (situation.all)();
+    let of = by_home(&all);
+    let given = |home: &str| {
+        let mut tallies = of.get(home).into_iter().flatten();
+        tallies.find_map(|it| it.delivers(feed, path)).unwrap_or(0)
     };
     let taken = |but: Option<&str>| {
-        let others = of
-            .iter()
-            .filter(|(home, _)| Some(**home) != but && (view.runs)(home));
-        others.map(running).fold(0, u64::saturating_add)
+        let others = of.iter().filter(|(home, _)| Some(**home) != but);
+        let running = others.map(|(home, tallies)| {
+            let reported = tallies.iter().filter_map(|it| it.running(feed)).max();
+            let runs = given(home).max(reported.unwrap_or(0));
+            if runs > 0 && situation.may_run(home) {
+                runs
+            } else {
+                0
+            }
+        });
+        running.fold(0, u64::saturating_add)
     };
     let mut free = desired.saturating_sub(taken(None));
-    for (home, wanted) in bound {
+    for (home, wanted) in situation.shares(feed)? {
         let has = given(home);
         let gives = wanted.saturating_sub(has).min(free);
         free -= gives;
-        if home == view.namespace {
+        if home == situation.namespace {
             let gets = has + gives;
             return (gets < wanted).then(|| Delayed {
                 feed: feed.clone(),
@@ -134,22 +108,19 @@ fn of_feed(view: &View<'_>, inventory: &Value, feed: &Feed, path: &str) -> Optio
     None
 }
 
-/// How many replicas of a feed a Description's cluster says there are.
-fn reported(description: &Value, feed: &Feed) -> Option<u64> {
-    let entries = description["status"]["manifestStatuses"].as_array()?.iter();
-    let mut own = entries.filter(|entry| Feed::from_value(entry).is_same(feed));
-    own.find_map(|entry| entry["observedStatus"]["replicas"].as_u64())
-}
-
 #[cfg(test)]
 mod tests {
-    use api::annotations::STATEFUL;
+    use std::sync::Arc;
+
+    use api::annotations::{FENCED, STATEFUL};
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD as BASE64;
-    use serde_json::json;
+    use machinery::meta;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::division;
+    use crate::moves::Tally;
 
     const KINDS: [&str; 2] = ["StatefulSet", "Deployment"];
 
@@ -198,16 +169,23 @@ mod tests {
             .zip(states)
             .filter_map(|it| description(it, kind))
             .collect();
+        let clusters = |home: &str| {
+            let fenced = json!({FENCED: (home == lost).to_string()});
+            vec![Arc::new(json!({"metadata": {"labels": fenced}}))]
+        };
         homes.map(|home| {
             let division = division::of(Some(&subscription), Some(&inventory), home);
-            let view = View {
+            let own = descriptions.iter().filter(|it| meta::namespace(it) == home);
+            let own: Vec<_> = own.cloned().collect();
+            let situation = Situation {
                 subscription: &subscription,
                 inventory: Some(&inventory),
                 namespace: home,
-                descriptions: &descriptions,
-                runs: &|home| home != lost,
+                own: &own,
+                all: &|| descriptions.iter().map(|it| Arc::new(Tally::of(it))).collect(),
+                clusters: &clusters,
             };
-            let (Division::Shares(shares), _) = delay(&view, division) else {
+            let (Division::Shares(shares), _) = delay(&situation, division) else {
                 panic!("it is divided")
             };
             shares[0].replicas

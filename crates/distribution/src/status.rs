@@ -23,8 +23,6 @@ use self::tell::Causes;
 use crate::action::{Action, Next, Plan};
 use crate::feed::Feed;
 
-pub(crate) use self::report::ready_replicas;
-
 /// The largest Subscription that is written: etcd takes 1.5 MiB by default, and the server adds who manages which
 /// fields.
 const STORABLE: usize = 1_400_000;

@@ -1,10 +1,12 @@
 //! What belongs to what.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{annotations, apps, entry, kubernetes, labels, rollouts};
+use api::{annotations, apps, entry, kubernetes, labels, payloads, rollouts};
+use distribution::moves::Tally;
 use distribution::{Feed, FeedIndex};
-use kubeio::Changes;
+use kubeio::{Changes, ObjectKey};
 use machinery::meta;
 use serde_json::Value;
 
@@ -17,20 +19,22 @@ pub(crate) struct Indexes {
     pub(crate) subscriptions: Index,
     /// By the Subscription's uid, their own, and feed.
     pub(crate) bases: Index,
-    /// By the Base's and the Subscription's uid, and the payloads that they refer to.
-    pub(crate) descriptions: Index,
+    /// By the Base's and the Subscription's uid, which are the child's to write, and the payloads that they refer to.
+    pub(crate) descriptions: Index<Arc<Tally>>,
     /// By the Description's uid.
     pub(crate) releases: Index,
     /// By feed.
     pub(crate) localizations: Index,
     /// By feed.
     pub(crate) globalizations: Index,
-    /// Of every kind that can be part of a change set, by it.
+    /// Of every kind that can be part of a change set, those that are, by it, and those that change a feed by that.
     change_sets: [Index; 5],
     /// By their Subscription.
     pub(crate) rollouts: Index,
     /// By their Subscription.
     pub(crate) revisions: Index,
+    /// By what they are pieces of.
+    pub(crate) payloads: Index,
     templates: FeedIndex,
     manifests: Changes,
     charts: Changes,
@@ -41,7 +45,9 @@ impl Indexes {
         Self {
             subscriptions: Index::new(shared.cache(&apps::SUBSCRIPTIONS), subscription_ties),
             bases: Index::new(shared.cache(&apps::BASES), base_ties),
-            descriptions: Index::new(shared.cache(&apps::DESCRIPTIONS), description_ties),
+            descriptions: Index::keeping(shared.cache(&apps::DESCRIPTIONS), description_ties, |it| {
+                Arc::new(Tally::of(it))
+            }),
             releases: Index::new(shared.cache(&apps::HELM_RELEASES), release_ties),
             localizations: Index::new(shared.cache(&apps::LOCALIZATIONS), policy_ties),
             globalizations: Index::new(shared.cache(&apps::GLOBALIZATIONS), policy_ties),
@@ -55,6 +61,7 @@ impl Indexes {
             .map(|kind| Index::new(shared.cache(kind), change_set_ties)),
             rollouts: Index::new(shared.cache(&rollouts::ROLLOUTS), rollout_ties),
             revisions: Index::new(shared.cache(&kubernetes::SECRETS), revision_ties),
+            payloads: Index::new(shared.cache(&payloads::PAYLOADS), payload_ties),
             templates: FeedIndex::default(),
             manifests: shared.cache(&apps::MANIFESTS).subscribe(),
             charts: shared.cache(&apps::HELM_CHARTS).subscribe(),
@@ -83,6 +90,29 @@ impl Indexes {
             .iter_mut()
             .flat_map(|index| index.find(&tie))
             .collect()
+    }
+
+    /// The Localizations and Globalizations of a feed that are part of a change set.
+    pub(crate) fn policies_in_sets(&mut self, feed: &Feed) -> Vec<Arc<Value>> {
+        let tie = feed_tie(feed);
+        let [_, _, _, localizations, globalizations] = &mut self.change_sets;
+        [localizations.find(&tie), globalizations.find(&tie)].concat()
+    }
+
+    /// The Descriptions of a Subscription, in the namespaces of its Bases: in others they only claim to be its own.
+    pub(crate) fn tallies(&mut self, subscription: &Value) -> Vec<Arc<Tally>> {
+        let uid = Tie::Uid(meta::uid(subscription).to_owned());
+        let bases = self.bases.find(&uid);
+        let homes: BTreeSet<&str> = bases.iter().map(|base| meta::namespace(base)).collect();
+        let mut tallies = self.descriptions.find(&uid);
+        tallies.retain(|it| homes.contains(meta::namespace(it.description())));
+        tallies
+    }
+
+    /// Whether a Subscription has Rollouts, or something is kept for them.
+    pub(crate) fn rolls_out(&mut self, subscription: &ObjectKey) -> bool {
+        let tie = subscription_tie(&subscription.namespace, &subscription.name);
+        self.rollouts.has(&tie) || self.revisions.has(&tie)
     }
 
     /// The templates of some feeds, in their order.
@@ -153,10 +183,17 @@ fn description_ties(object: &Value) -> Vec<Tie> {
 }
 
 fn change_set_ties(object: &Value) -> Vec<Tie> {
-    let set = api::change_set::of(object);
-    set.map(|set| Tie::ChangeSet(set.to_owned()))
-        .into_iter()
-        .collect()
+    let Some(set) = api::change_set::of(object) else {
+        return Vec::new();
+    };
+    let mut ties = policy_ties(object);
+    ties.push(Tie::ChangeSet(set.to_owned()));
+    ties
+}
+
+fn payload_ties(object: &Value) -> Vec<Tie> {
+    let digest = payloads::digest_of_name(meta::name(object));
+    digest.map(Tie::Payload).into_iter().collect()
 }
 
 fn policy_ties(object: &Value) -> Vec<Tie> {

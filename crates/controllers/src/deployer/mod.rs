@@ -7,9 +7,10 @@ mod indexes;
 mod rollout;
 mod route;
 mod settle;
+mod waits;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use runtime::CancellationToken;
 use crate::config::Config;
 use crate::deployer::indexes::Indexes;
 use crate::deployer::settle::Settle;
+use crate::deployer::waits::Waits;
 use crate::seal::Sealer;
 use crate::shared::Shared;
 
@@ -63,18 +65,13 @@ pub(crate) struct Deployer {
     own_kinds: OwnKinds,
     in_use: InUse,
     settle: Settle,
-    /// The uids of the Subscriptions of which a cluster waits for what others still run.
-    delayed: Mutex<BTreeSet<String>>,
+    waits: Waits,
     reserved_namespace: String,
     /// Versions that were read, by their Subscription's uid and their name: they never change.
     versions: Mutex<BTreeMap<(String, String), Arc<Version>>>,
 }
 
 impl Deployer {
-    fn delayed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.delayed.lock().expect("no holder panics")
-    }
-
     fn indexes(&self) -> MutexGuard<'_, Indexes> {
         self.indexes.lock().expect("no holder panics")
     }
@@ -100,7 +97,7 @@ pub(crate) async fn run(
         own_kinds: config.own_kinds.clone(),
         in_use: config.in_use,
         settle: Settle::new(config.settle),
-        delayed: Mutex::default(),
+        waits: Waits::default(),
         reserved_namespace: config.reserved_namespace.clone(),
         versions: Mutex::default(),
     };

@@ -40,16 +40,17 @@ impl Deployer {
     pub(super) async fn sync_rollout(&self, key: &ObjectKey) -> Outcome {
         let subscription = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key);
         let tie = subscription_tie(&key.namespace, &key.name);
-        let uid = subscription
-            .as_deref()
-            .map(|it| Tie::Uid(meta::uid(it).to_owned()));
         let feeds = subscription.as_deref().map(Feed::all_of).unwrap_or_default();
         let (found, revisions, bases, descriptions, templates) = {
             let mut indexes = self.indexes();
-            let (bases, descriptions) = match &uid {
-                Some(uid) => (indexes.bases.find(uid), indexes.descriptions.find(uid)),
+            let (bases, tallies) = match subscription.as_deref() {
+                Some(it) => (
+                    indexes.bases.find(&Tie::Uid(meta::uid(it).to_owned())),
+                    indexes.tallies(it),
+                ),
                 None => (Vec::new(), Vec::new()),
             };
+            let descriptions: Vec<_> = tallies.iter().map(|it| Arc::clone(it.description())).collect();
             (
                 indexes.rollouts.find(&tie),
                 indexes.revisions.find(&tie),

@@ -16,8 +16,12 @@ use super::indexes::{feed_tie, subscription_tie};
 use super::{Deployer, Job, Sources};
 use crate::index::Tie;
 
-/// For how long what clusters report is gathered before their Rollout is looked at: all of them are looked at each time.
-const GATHER: Duration = Duration::from_millis(200);
+/// What clusters report is gathered before their Subscription is looked at, for so long for each of them: all of them are
+/// looked at each time. With five that is a millisecond, with 5,000 a second.
+const GATHER: Duration = Duration::from_micros(200);
+
+/// Where an object says that it is deleted.
+const DELETION: &str = "/metadata/deletionTimestamp";
 
 impl Deployer {
     /// Reads changes for ever.
@@ -50,28 +54,20 @@ impl Deployer {
             (Some(old), Some(new)) if old["spec"] != new["spec"] => self.settle.edited(new),
             (Some(old), None) => {
                 self.settle.forget(old);
-                self.delayed().remove(meta::uid(old));
+                self.waits.take(meta::uid(old));
             }
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
         self.change_sets(change);
-        if differs(change, |it| {
-            (
-                it["spec"].clone(),
-                is_deleting(it),
-                binding(it),
-                it["metadata"]["finalizers"].clone(),
-                meta::annotation(it, annotations::SETTLE).map(str::to_owned),
-            )
-        }) {
+        let seen = ["/spec", DELETION, "/metadata/finalizers"];
+        let is_said = |it: &Value| meta::annotation(it, annotations::SETTLE).map(str::to_owned);
+        if changed(change, &seen) || changed(change, &BINDING) || differs(change, is_said) {
             self.queue.add(Job::Subscription(change.key.clone()));
             self.queue.add(Job::Status(change.key.clone()));
             self.queue.add(Job::Inventory(change.key.clone()));
             self.wake_rollouts([change.key.clone()]);
         }
-        if differs(change, |it| {
-            (it["spec"]["schedulingStrategy"].clone(), binding(it))
-        }) {
+        if changed(change, &["/spec/schedulingStrategy"]) || changed(change, &BINDING) {
             self.wake_bases(change.object());
         }
         if differs(change, |it| {
@@ -110,21 +106,12 @@ impl Deployer {
     }
 
     fn description(&self, change: &Change) {
-        self.run_elsewhere(change);
         let has_work = |it: &Value| meta::is_deleting(it) || it["spec"]["deployer"] == "Helm";
-        let asks = differs(change, |it| (it["metadata"].clone(), it["spec"].clone()));
+        let asks = changed(change, &["/metadata", "/spec"]);
         if asks && change.new.as_deref().is_some_and(has_work) {
             self.queue.add(Job::Description(change.key.clone()));
         }
-        let kept = |it: &Value| {
-            let metadata =
-                ["labels", "ownerReferences", "finalizers"].map(|field| it["metadata"][field].clone());
-            (
-                metadata,
-                it["metadata"]["annotations"][annotations::VERSION].clone(),
-            )
-        };
-        if differs(change, |it| it["spec"].clone()) {
+        if changed(change, &["/spec"]) {
             let of = |state: &Option<Arc<Value>>| -> BTreeSet<Digest> {
                 state.iter().flat_map(|it| entry::digests(it)).collect()
             };
@@ -132,7 +119,15 @@ impl Deployer {
                 self.queue.add(Job::Payload(dropped.clone()));
             }
         }
-        if differs(change, |it| (it["spec"].clone(), is_deleting(it), kept(it))) {
+        let kept = [
+            DELETION,
+            "/metadata/labels",
+            "/metadata/ownerReferences",
+            "/metadata/finalizers",
+        ];
+        let version = |it: &Value| meta::annotation(it, annotations::VERSION).map(str::to_owned);
+        let is_touched = changed(change, &kept) || differs(change, version);
+        if is_touched || changed(change, &["/spec"]) {
             let owner = label(change.object(), labels::CONFIG_UID);
             for key in self.indexes().bases.keys(&[owner]) {
                 self.queue.add(Job::Base(key));
@@ -143,40 +138,15 @@ impl Deployer {
                     .add(Job::Base(ObjectKey::new(&*change.key.namespace, base)));
             }
         }
-        if differs(change, |it| {
-            (
-                it["status"].clone(),
-                is_deleting(it),
-                it["metadata"]["labels"].clone(),
-            )
-        }) {
+        if changed(change, &["/status", DELETION, "/metadata/labels"]) {
             self.wake_subscription(change.object(), Job::Status);
         }
-        // What is ready in one cluster may be what another waits for.
-        if differs(change, |it| it["status"]["manifestStatuses"].clone()) {
-            let owner = label(change.object(), labels::SUBSCRIPTION_UID);
-            let subscriptions = self.indexes().subscriptions.find(&owner);
-            for subscription in subscriptions {
-                if meta::annotation(&subscription, annotations::MIN_AVAILABLE).is_some() {
-                    self.queue.add(Job::Subscription(ObjectKey::of(&subscription)));
-                    self.wake_bases(&subscription);
-                }
-            }
+        // What a cluster has or says may be what another waits for.
+        if changed(change, &["/spec/raw", "/status/manifestStatuses", DELETION]) {
+            self.wake_waiting(meta::label(change.object(), labels::SUBSCRIPTION_UID));
         }
-        if differs(change, |it| (it["status"].clone(), is_deleting(it), kept(it))) {
+        if is_touched || changed(change, &["/status"]) {
             self.wake_rollouts_of(change.object());
-        }
-    }
-
-    /// What may not run twice goes to one cluster as it ends in another.
-    fn run_elsewhere(&self, change: &Change) {
-        let owner = meta::label(change.object(), labels::SUBSCRIPTION_UID).unwrap_or_default();
-        if !differs(change, |it| it["status"]["manifestStatuses"].clone()) || !self.delayed().contains(owner)
-        {
-            return;
-        }
-        for key in self.indexes().bases.keys(&[Tie::Uid(owner.to_owned())]) {
-            self.queue.add(Job::Base(key));
         }
     }
 
@@ -210,11 +180,7 @@ impl Deployer {
                 if comes_or_goes {
                     self.queue.add(Job::Subscription(key.clone()));
                 }
-                if !indexes
-                    .rollouts
-                    .keys(&[subscription_tie(&key.namespace, &key.name)])
-                    .is_empty()
-                {
+                if indexes.rollouts.has(&subscription_tie(&key.namespace, &key.name)) {
                     self.queue.add(Job::Rollout(key.clone()));
                 }
                 self.queue.add(Job::Inventory(key));
@@ -310,17 +276,15 @@ impl Deployer {
                 self.queue.add(Job::Base(ObjectKey::of(&base)));
             }
         }
-        // Whoever is fenced runs nothing any more.
-        if differs(change, clusters::is_fenced) {
+        // Whoever is not ready holds no floor, and whoever is fenced runs nothing any more.
+        if differs(change, |it| (readiness(it), clusters::is_fenced(it))) {
             let bases = self.shared.cache(&apps::BASES);
             let owners = bases.list_namespace(&change.key.namespace);
-            let owners = owners
-                .iter()
-                .filter_map(|it| meta::label(it, labels::SUBSCRIPTION_UID));
-            let owners: Vec<Tie> = owners.map(|uid| Tie::Uid(uid.to_owned())).collect();
-            for key in self.indexes().bases.keys(&owners) {
-                self.queue.add(Job::Base(key));
-            }
+            self.wake_waiting(
+                owners
+                    .iter()
+                    .filter_map(|it| meta::label(it, labels::SUBSCRIPTION_UID)),
+            );
         }
         if differs(change, |it| {
             (readiness(it), is_deleting(it), it["metadata"]["labels"].clone())
@@ -348,12 +312,9 @@ impl Deployer {
                 self.queue.add(Job::Description(ObjectKey::of(&description)));
             }
         }
-        for key in self
-            .indexes()
-            .subscriptions
-            .keys(&[Tie::Namespace(change.key.namespace.clone())])
-        {
-            self.queue.add(Job::Status(key));
+        let home = Tie::Namespace(change.key.namespace.clone());
+        for subscription in self.indexes().subscriptions.find(&home) {
+            self.gather(&subscription, Job::Status);
         }
     }
 
@@ -433,8 +394,7 @@ impl Deployer {
     fn wake_rollouts(&self, subscriptions: impl IntoIterator<Item = ObjectKey>) {
         let mut indexes = self.indexes();
         for key in subscriptions {
-            let tie = [subscription_tie(&key.namespace, &key.name)];
-            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
+            if indexes.rolls_out(&key) {
                 self.queue.add(Job::Rollout(key));
             }
         }
@@ -443,20 +403,46 @@ impl Deployer {
     fn wake_rollouts_of(&self, object: &Value) {
         let owner = label(object, labels::SUBSCRIPTION_UID);
         let mut indexes = self.indexes();
-        for key in indexes.subscriptions.keys(&[owner]) {
-            let tie = [subscription_tie(&key.namespace, &key.name)];
-            if !indexes.rollouts.keys(&tie).is_empty() || !indexes.revisions.keys(&tie).is_empty() {
-                self.queue.add_after(Job::Rollout(key), GATHER);
+        for subscription in indexes.subscriptions.find(&owner) {
+            if indexes.rolls_out(&ObjectKey::of(&subscription)) {
+                self.gather(&subscription, Job::Rollout);
             }
         }
     }
 
     fn wake_subscription(&self, object: &Value, job: fn(ObjectKey) -> Job) {
         let owner = label(object, labels::SUBSCRIPTION_UID);
-        for key in self.indexes().subscriptions.keys(&[owner]) {
-            self.queue.add(job(key));
+        for subscription in self.indexes().subscriptions.find(&owner) {
+            self.gather(&subscription, job);
         }
     }
+
+    /// Lets the looks come again that wait for what the clusters of some Subscriptions have and say.
+    fn wake_waiting<'a>(&self, subscriptions: impl IntoIterator<Item = &'a str>) {
+        for uid in subscriptions {
+            let looks = self.waits.take(uid);
+            let owner = Tie::Uid(uid.to_owned());
+            for subscription in self.indexes().subscriptions.find(&owner) {
+                for look in &looks {
+                    self.queue.add_after(look.clone(), gathering(&subscription));
+                }
+            }
+        }
+    }
+
+    /// Looks at a Subscription when some of what its clusters report has come together.
+    fn gather(&self, subscription: &Value, job: fn(ObjectKey) -> Job) {
+        self.queue
+            .add_after(job(ObjectKey::of(subscription)), gathering(subscription));
+    }
+}
+
+/// For how long what the clusters of a Subscription report is gathered.
+fn gathering(subscription: &Value) -> Duration {
+    let bound = subscription["status"]["bindingClusters"]
+        .as_array()
+        .map_or(0, Vec::len);
+    GATHER.saturating_mul(u32::try_from(bound).unwrap_or(u32::MAX))
 }
 
 fn label(object: &Value, key: &str) -> Tie {
@@ -472,6 +458,16 @@ fn template_job(template: &Value) -> Job {
     }
 }
 
+/// Whether any of these fields, as JSON pointers, is not what it was.
+fn changed(change: &Change, fields: &[&str]) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => fields
+            .iter()
+            .any(|field| old.pointer(field) != new.pointer(field)),
+        (None, _) | (_, None) => true,
+    }
+}
+
 /// Whether what `view` sees of an object is not what it saw before.
 fn differs<T: PartialEq>(change: &Change, view: impl Fn(&Value) -> T) -> bool {
     match (&change.old, &change.new) {
@@ -484,9 +480,8 @@ fn is_deleting(object: &Value) -> bool {
     meta::is_deleting(object)
 }
 
-fn binding(subscription: &Value) -> [Value; 3] {
-    ["bindingClusters", "replicas", "specHash"].map(|field| subscription["status"][field].clone())
-}
+/// What the scheduler says in a Subscription.
+const BINDING: [&str; 3] = ["/status/bindingClusters", "/status/replicas", "/status/specHash"];
 
 fn readiness(cluster: &Value) -> Value {
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();

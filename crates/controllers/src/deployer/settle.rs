@@ -107,13 +107,7 @@ impl Deployer {
         if let Some((unsettled, left)) = waits {
             return hold(unsettled.why(), Outcome::After(left));
         }
-        let is_placed = || {
-            !self
-                .indexes()
-                .descriptions
-                .find(&Tie::Uid(uid.to_owned()))
-                .is_empty()
-        };
+        let is_placed = || self.indexes().descriptions.has(&Tie::Uid(uid.to_owned()));
         let left = self.settle.edits().left(&uid.to_owned(), now)?;
         if is_placed() {
             return hold("edits go on", Outcome::After(left));
@@ -124,20 +118,18 @@ impl Deployer {
     /// How a Subscription stands to the change sets that concern it.
     pub(super) fn standing(&self, subscription: &Value) -> Standing {
         let mut indexes = self.indexes();
-        let bound = subscription["status"]["bindingClusters"].as_array();
-        let homes: Vec<&str> = bound
-            .into_iter()
-            .flatten()
-            .filter_map(|key| Some(key.as_str()?.split_once('/')?.0))
-            .collect();
         let mut concerning = Vec::new();
         for feed in Feed::all_of(subscription) {
             concerning.extend(indexes.templates().get(&feed).cloned());
-            let tie = feed_tie(&feed);
-            concerning.extend(indexes.globalizations.find(&tie));
-            let local = indexes.localizations.find(&tie).into_iter();
-            concerning.extend(local.filter(|it| homes.contains(&meta::namespace(it))));
+            concerning.extend(indexes.policies_in_sets(&feed));
         }
+        // A Localization concerns those that are bound to its cluster.
+        let bound = subscription["status"]["bindingClusters"].as_array();
+        let is_bound = |home: &str| {
+            let mut keys = bound.into_iter().flatten().filter_map(Value::as_str);
+            keys.any(|key| key.split_once('/').is_some_and(|(of, _)| of == home))
+        };
+        concerning.retain(|it| meta::kind(it) != apps::LOCALIZATIONS.kind || is_bound(meta::namespace(it)));
         let indexes = std::cell::RefCell::new(indexes);
         change_set::standing(subscription, &concerning, &|set| {
             indexes.borrow_mut().carriers(set)

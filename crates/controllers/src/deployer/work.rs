@@ -1,11 +1,13 @@
 //! Looking at one object: take a snapshot, plan, carry out.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::entry::Digest;
 use api::{apps, clusters, kubernetes, labels, payloads, reasons};
 use distribution::division::Division;
+use distribution::moves::Situation;
 use distribution::overrides::Overrides;
 use distribution::pack::Packing;
 use distribution::{
@@ -44,6 +46,10 @@ impl Deployer {
         };
         let namespaces = self.shared.cache(&kubernetes::NAMESPACES);
         let uid = meta::uid(&object);
+        let look = Job::Subscription(key.clone());
+        if floor::Floor::of(&object).is_some() {
+            self.waits.begin(uid, &look);
+        }
         let (bases, referenced, templates) = {
             let mut indexes = self.indexes();
             (
@@ -53,6 +59,7 @@ impl Deployer {
             )
         };
         let standing = self.standing(&object);
+        let stays = Cell::new(false);
         let plan = subscription::plan(&subscription::View {
             subscription: &object,
             standing: &standing,
@@ -60,60 +67,71 @@ impl Deployer {
             bases: &bases,
             referenced: &referenced,
             template: &|feed| lookup(&templates, feed),
-            stays: &|base| self.stays(&object, base),
+            stays: &|base| {
+                let why = self.stays(&object, base);
+                stays.set(stays.get() || why.is_some());
+                why
+            },
             is_taken: &|namespace, name| {
                 let there = self.shared.cache(&apps::BASES).get(Some(namespace), name);
                 there.is_some_and(|base| meta::label(&base, labels::CONFIG_UID) != Some(uid))
             },
         });
+        if !stays.get() {
+            self.waits.end(uid, &look);
+        }
         self.finish(&object, reasons::FAILED_SYNCED, plan).await
     }
 
-    /// The Descriptions of a Base: by its uid, which a child may have taken off, and by their names.
+    /// The Descriptions of a Base: by its uid, which a child may have taken off, or put on in another namespace, and by
+    /// their names.
     fn descriptions_of(&self, base: &Value) -> Vec<Arc<Value>> {
-        let mut found = self
+        let home = meta::namespace(base);
+        let tallies = self
             .indexes()
             .descriptions
             .find(&Tie::Uid(meta::uid(base).to_owned()));
+        let found = tallies.iter().map(|it| it.description());
+        let mut found: Vec<Arc<Value>> = found.filter(|it| meta::namespace(it) == home).cloned().collect();
         let all = self.shared.cache(&apps::DESCRIPTIONS);
         for name in base::description_names(meta::name(base)) {
             let is_known = found.iter().any(|it| meta::name(it) == name);
-            found.extend(all.get(Some(meta::namespace(base)), &name).filter(|_| !is_known));
+            found.extend(all.get(Some(home), &name).filter(|_| !is_known));
         }
         found
     }
 
-    /// All Descriptions of a Subscription.
-    fn all_descriptions_of(&self, subscription: &Value) -> Vec<Arc<Value>> {
-        let uid = Tie::Uid(meta::uid(subscription).to_owned());
-        self.indexes().descriptions.find(&uid)
+    fn clusters_of(&self, home: &str) -> Vec<Arc<Value>> {
+        self.shared
+            .cache(&clusters::MANAGED_CLUSTERS)
+            .list_namespace(home)
+    }
+
+    /// The FeedInventory of a Subscription.
+    fn inventory_of(&self, subscription: &Value) -> Option<Arc<Value>> {
+        let key = ObjectKey::of(subscription);
+        self.shared.cache(&apps::FEED_INVENTORIES).get_key(&key)
     }
 
     /// Why the Base of a cluster that is not bound any more is to stay. A cluster that leaves is not kept.
     fn stays(&self, subscription: &Value, base: &Value) -> Option<String> {
         let home = meta::namespace(base);
-        let members = self
-            .shared
-            .cache(&clusters::MANAGED_CLUSTERS)
-            .list_namespace(home);
         let namespace = self.shared.cache(&kubernetes::NAMESPACES).get(None, home);
-        let is_there = members.iter().any(|it| !meta::is_deleting(it))
+        let is_there = self.clusters_of(home).iter().any(|it| !meta::is_deleting(it))
             && namespace.is_some_and(|it| !meta::is_deleting(&it));
         if !is_there {
             return None;
         }
-        let inventory = self
-            .shared
-            .cache(&apps::FEED_INVENTORIES)
-            .get_key(&ObjectKey::of(subscription));
-        let situation = floor::Situation {
+        let inventory = self.inventory_of(subscription);
+        let held = floor::stays(&Situation {
             subscription,
             inventory: inventory.as_deref(),
             namespace: home,
             own: &self.descriptions_of(base),
-            all: &self.all_descriptions_of(subscription),
-        };
-        situation.stays().first().map(ToString::to_string)
+            all: &|| self.indexes().tallies(subscription),
+            clusters: &|home| self.clusters_of(home),
+        });
+        held.first().map(ToString::to_string)
     }
 
     async fn sync_base(&self, key: &ObjectKey) -> Outcome {
@@ -131,10 +149,7 @@ impl Deployer {
                 owner.and_then(|uid| indexes.subscriptions.find(&Tie::Uid(uid.to_owned())).pop()),
             )
         };
-        let inventory = subscription.as_ref().and_then(|it| {
-            let key = ObjectKey::of(it);
-            self.shared.cache(&apps::FEED_INVENTORIES).get_key(&key)
-        });
+        let inventory = subscription.as_deref().and_then(|it| self.inventory_of(it));
         if let Some(subscription) = subscription.as_deref().filter(|_| !meta::is_deleting(&object))
             && let Some(outcome) = self.holds(&Found {
                 subscription,
@@ -151,28 +166,15 @@ impl Deployer {
         };
         let division = match subscription.as_deref() {
             Some(subscription) => {
-                let division = self.delay(subscription, inventory.as_deref(), &key.namespace, division);
-                let all = match floor::Floor::of(subscription) {
-                    Some(_) => self.all_descriptions_of(subscription),
-                    None => Vec::new(),
-                };
-                let situation = floor::Situation {
+                let situation = Situation {
                     subscription,
                     inventory: inventory.as_deref(),
                     namespace: &key.namespace,
                     own: &descriptions,
-                    all: &all,
+                    all: &|| self.indexes().tallies(subscription),
+                    clusters: &|home| self.clusters_of(home),
                 };
-                let (division, held) = situation.hold(division);
-                for held in held {
-                    self.shared.tell(
-                        subscription,
-                        EventKind::Normal,
-                        reasons::MOVE_HELD,
-                        &held.to_string(),
-                    );
-                }
-                division
+                self.restrain(&situation, Job::Base(key.clone()), division)
             }
             None => division,
         };
@@ -181,10 +183,7 @@ impl Deployer {
             .shared
             .cache(&apps::LOCALIZATIONS)
             .list_namespace(&key.namespace);
-        let clusters = self
-            .shared
-            .cache(&clusters::MANAGED_CLUSTERS)
-            .list_namespace(&key.namespace);
+        let clusters = self.clusters_of(&key.namespace);
         let payloads = self.shared.cache(&payloads::PAYLOADS);
         let is_stored = |name: &str| payloads.get(Some(payloads::NAMESPACE), name).is_some();
         let told = self.told(&object, subscription.as_deref());
@@ -209,39 +208,20 @@ impl Deployer {
             .await
     }
 
-    /// What a cluster gets while others may still run what may not run twice.
-    fn delay(
-        &self,
-        subscription: &Value,
-        inventory: Option<&Value>,
-        namespace: &str,
-        division: Division,
-    ) -> Division {
-        let uid = meta::uid(subscription);
-        let may_delay = inventory.is_some_and(|inventory| {
-            let mut feeds = Feed::all_of(subscription).into_iter();
-            feeds.any(|feed| api::stateful::is(inventory, &feed))
-        });
-        if !may_delay {
+    /// What a cluster gets now of its division, while others do not run yet, or still run, what moves.
+    fn restrain(&self, situation: &Situation<'_>, look: Job, division: Division) -> Division {
+        if !matches!(division, Division::Shares(_)) {
             return division;
         }
-        let descriptions = self.all_descriptions_of(subscription);
-        let all = self.shared.cache(&clusters::MANAGED_CLUSTERS);
-        let (division, delayed) = stateful::delay(
-            &stateful::View {
-                subscription,
-                inventory,
-                namespace,
-                descriptions: &descriptions,
-                runs: &|home| all.list_namespace(home).iter().any(|it| !clusters::is_fenced(it)),
-            },
-            division,
-        );
-        if !delayed.is_empty() {
-            self.delayed().insert(uid.to_owned());
+        let subscription = situation.subscription;
+        self.waits.begin(meta::uid(subscription), &look);
+        let (division, delayed) = stateful::delay(situation, division);
+        let (division, held) = floor::hold(situation, division);
+        if delayed.is_empty() && held.is_empty() {
+            self.waits.end(meta::uid(subscription), &look);
         }
-        for delayed in delayed {
-            let note = delayed.to_string();
+        let delayed = delayed.iter().map(ToString::to_string);
+        for note in delayed.chain(held.iter().map(ToString::to_string)) {
             self.shared
                 .tell(subscription, EventKind::Normal, reasons::MOVE_HELD, &note);
         }
@@ -252,14 +232,11 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::DESCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let releases = self
-            .indexes()
-            .releases
-            .find(&Tie::Uid(meta::uid(&object).to_owned()));
-        let clusters = self
-            .shared
-            .cache(&clusters::MANAGED_CLUSTERS)
-            .list_namespace(&key.namespace);
+        let uid = Tie::Uid(meta::uid(&object).to_owned());
+        let mut releases = self.indexes().releases.find(&uid);
+        // Others only claim to be its own.
+        releases.retain(|it| meta::namespace(it) == key.namespace);
+        let clusters = self.clusters_of(&key.namespace);
         let view = description::View {
             description: &object,
             clusters: &clusters,
@@ -286,21 +263,17 @@ impl Deployer {
     }
 
     async fn sync_payload(&self, digest: &Digest) -> Outcome {
-        let all = self.shared.cache(&payloads::PAYLOADS);
-        let all = all.list_namespace(payloads::NAMESPACE).into_iter();
-        let pieces: Vec<Arc<Value>> = all
-            .filter(|it| payloads::digest_of_name(meta::name(it)).as_ref() == Some(digest))
-            .collect();
+        let tie = Tie::Payload(digest.clone());
+        let (pieces, is_used) = {
+            let mut indexes = self.indexes();
+            (indexes.payloads.find(&tie), indexes.descriptions.has(&tie))
+        };
         let Some(first) = pieces.first().cloned() else {
             return Outcome::Done;
         };
         let plan = payload::plan(&payload::View {
             pieces: &pieces,
-            is_used: !self
-                .indexes()
-                .descriptions
-                .keys(&[Tie::Payload(digest.clone())])
-                .is_empty(),
+            is_used,
             now: self.shared.env.now(),
         });
         self.finish(&first, reasons::FAILED_SYNCED, plan).await
@@ -310,7 +283,8 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let descriptions = self.all_descriptions_of(&object);
+        let tallies = self.indexes().tallies(&object);
+        let descriptions: Vec<_> = tallies.iter().map(|it| Arc::clone(it.description())).collect();
         let plan = status::plan(&status::View {
             subscription: &object,
             descriptions: &descriptions,

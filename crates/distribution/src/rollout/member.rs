@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{annotations, apps, reasons};
+use api::{annotations, apps, clusters};
 use jiff::Timestamp;
 use machinery::meta;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl Member {
                     descriptions: descriptions.get(namespace).cloned().unwrap_or_default(),
                     has: noted(annotations::VERSION).map(str::to_owned),
                     waiting: noted(annotations::WAITING_SINCE).and_then(|it| it.parse().ok()),
-                    is_reachable: is_ready(&cluster),
+                    is_reachable: clusters::is_ready(&cluster),
                     base,
                     cluster,
                 })
@@ -135,9 +135,4 @@ impl Member {
         let patch = json!({"metadata": {"annotations": changed}});
         Some(Action::patch(&apps::BASES, base, patch))
     }
-}
-
-fn is_ready(cluster: &Value) -> bool {
-    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|it| it["type"] == reasons::READY && it["status"] == "True")
 }

@@ -93,18 +93,6 @@ impl Report {
     }
 }
 
-/// How many replicas of a feed the Descriptions of one cluster say are ready.
-pub(crate) fn ready_replicas<'a>(descriptions: impl Iterator<Item = &'a Value>, feed: &Feed) -> u64 {
-    let reported = descriptions
-        .filter(|it| !meta::is_deleting(it))
-        .filter_map(|it| it["status"]["manifestStatuses"].as_array())
-        .flatten();
-    let own = reported.filter(|entry| Feed::from_value(entry).is_same(feed));
-    own.filter_map(|entry| entry["observedStatus"]["readyReplicas"].as_u64())
-        .next()
-        .unwrap_or(0)
-}
-
 fn is_success(description: &Value) -> bool {
     description["status"]["phase"] == "Success"
 }
