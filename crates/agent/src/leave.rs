@@ -137,13 +137,17 @@ async fn leave_parent(parent: &Client, cluster_id: &str, leaving: &Leaving, left
             api::apps::DESCRIPTIONS,
             kubernetes::SECRETS,
         ] {
-            let Ok(listed) = parent
+            let listed = parent
                 .list_all(&resource, Some(dedicated), &ListOptions::default())
-                .await
-            else {
-                continue;
+                .await;
+            let listed = match listed {
+                Ok(listed) => listed.items,
+                Err(error) => {
+                    left.note(format!("every {} in {dedicated}", resource.kind), Err(error));
+                    continue;
+                }
             };
-            for object in listed.items {
+            for object in listed {
                 if resource == kubernetes::SECRETS && meta::name(&object) != names::CHILD_DEPLOYER_SECRET {
                     continue;
                 }
@@ -242,7 +246,7 @@ async fn release_objects(child: &Client, left: &mut Left) {
     let mapper = Mapper::new(child.clone());
     let patch = json!({"metadata": {"annotations": {annotations::OWNED_BY_DESCRIPTION: null}}});
     for id in found {
-        let Ok(Some(resource)) = mapper.resource(&id.kind).await else {
+        let Some(resource) = resource_of(&mapper, &id, left).await else {
             continue;
         };
         let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
@@ -274,6 +278,14 @@ async fn find(child: &Client, left: &mut Left) -> Option<Vec<plan::ObjectId>> {
     Some(found.objects.into_iter().map(|(_, id)| id).collect())
 }
 
+/// The resource of an object that was found; `None` if it is not served any more, or cannot be told, which is noted.
+async fn resource_of(mapper: &Mapper, id: &plan::ObjectId, left: &mut Left) -> Option<ApiResource> {
+    mapper.resource(&id.kind).await.unwrap_or_else(|error| {
+        left.note(id.to_string(), Err(error));
+        None
+    })
+}
+
 /// Removes everything in the child that says that it comes from a Description: objects first, then namespaces, then
 /// definitions.
 async fn remove_objects(child: &Client, left: &mut Left) {
@@ -283,7 +295,7 @@ async fn remove_objects(child: &Client, left: &mut Left) {
     let mapper = Mapper::new(child.clone());
     found.sort_by_key(|id| std::cmp::Reverse(plan::Wave::of(&id.kind)));
     for id in found {
-        if let Ok(Some(resource)) = mapper.resource(&id.kind).await {
+        if let Some(resource) = resource_of(&mapper, &id, left).await {
             delete(child, &resource, id.key.namespace(), &id.key.name, left).await;
         }
     }

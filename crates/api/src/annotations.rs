@@ -47,8 +47,8 @@ pub const CHANGE_SETS_TAKEN: &str = "apps.tombolo.io/change-sets-taken";
 pub const FROZEN_BY: &str = "apps.tombolo.io/frozen-by";
 /// On a ManagedCluster, by the controllers: when it became ready and when it stopped, the last few times.
 pub const READY_TURNS: &str = "clusters.tombolo.io/ready-turns";
-/// On a ManagedCluster, as an annotation or a label, Tombolo's own: `true` says that the cluster, which is not ready, runs
-/// nothing any more.
+/// On a ManagedCluster, as a label, which its child cannot write, Tombolo's own: `true` says that the cluster, which is not
+/// ready, runs nothing any more.
 pub const FENCED: &str = "clusters.tombolo.io/fenced";
 /// On a template, Tombolo's own: `true` says that its replicas may not run in two clusters at a time. A StatefulSet's never
 /// may. On a FeedInventory: the keys of such feeds, separated by commas.

@@ -59,8 +59,7 @@ pub fn is_ready(cluster: &Value) -> bool {
 
 /// Whether a person says that a ManagedCluster, which is not ready, runs nothing any more.
 pub fn is_fenced(cluster: &Value) -> bool {
-    let said = [meta::annotation(cluster, FENCED), meta::label(cluster, FENCED)];
-    said.contains(&Some("true")) && !is_ready(cluster)
+    meta::label(cluster, FENCED) == Some("true") && !is_ready(cluster)
 }
 
 /// A label of a ManagedCluster, as selectors are to see it ([`identity_labels`]).
@@ -139,16 +138,16 @@ mod tests {
 
     #[test]
     fn only_a_cluster_that_is_not_ready_is_fenced() {
-        for (said, ready, expected) in [
-            ("true", "Unknown", true),
-            ("true", "True", false),
-            ("yes", "Unknown", false),
+        for (place, said, ready, expected) in [
+            ("labels", "true", "Unknown", true),
+            ("labels", "true", "True", false),
+            ("labels", "yes", "Unknown", false),
+            // Annotations are the child's to write.
+            ("annotations", "true", "Unknown", false),
         ] {
-            for place in ["labels", "annotations"] {
-                let cluster = json!({"metadata": {place: {FENCED: said}},
-                    "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-                assert_eq!(is_fenced(&cluster), expected, "{said} {ready} {place}");
-            }
+            let cluster = json!({"metadata": {place: {FENCED: said}},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+            assert_eq!(is_fenced(&cluster), expected, "{said} {ready} {place}");
         }
     }
 

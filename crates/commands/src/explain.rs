@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use api::apps::{BASES, FEED_INVENTORIES, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
+use api::rollouts::ROLLOUTS;
 use api::{annotations, labels};
+use distribution::rollout;
 use jiff::Timestamp;
 use kubeio::ListOptions;
 use machinery::meta;
@@ -53,7 +56,7 @@ pub async fn explain(
         .list_all(&MANAGED_CLUSTERS, None, &ListOptions::default())
         .await
         .map_err(Error::hub("the clusters cannot be listed"))?;
-    let versions = versions(hub, &object).await?;
+    let parts = parts(hub, &object, &members.items).await?;
     let unfit = |why: String| Error::Usage(format!("Subscription {name:?}: {why}"));
     let subscription = Subscription::from_value(&object).map_err(|error| unfit(error.to_string()))?;
     let profile = config.profile(&subscription.scheduler_name).ok_or_else(|| {
@@ -74,25 +77,54 @@ pub async fn explain(
     let rows = rows(&snapshot, &placement);
     let conclusion = conclusion(&object, &placement.decision);
     if !matches!(format, Format::Table | Format::Wide) {
-        let document = document(&subscription, &rows, &versions, &conclusion);
+        let document = document(&subscription, &rows, &parts, &conclusion);
         return print_objects(out, format, vec![document], true);
     }
-    table(out, &subscription, &rows, &versions, clusters.len())?;
+    table(out, &subscription, &rows, &parts, clusters.len())?;
     writeln!(out, "{conclusion}")?;
     Ok(())
 }
 
-/// Which version the cluster of each dedicated namespace is to have, where a Rollout has a say.
-async fn versions(hub: &Hub, subscription: &Value) -> Result<BTreeMap<String, String>, Error> {
+/// What a cluster is to have of a Subscription where a Rollout has a say.
+#[derive(Debug, Default)]
+struct Part {
+    /// The short form of its version.
+    version: Option<String>,
+    wave: Option<String>,
+}
+
+/// The parts of the clusters, by their dedicated namespaces.
+async fn parts(hub: &Hub, subscription: &Value, members: &[Value]) -> Result<BTreeMap<String, Part>, Error> {
+    let all = |items: Vec<Value>| -> Vec<Arc<Value>> { items.into_iter().map(Arc::new).collect() };
     let own = format!("{}={}", labels::SUBSCRIPTION_UID, meta::uid(subscription));
     let bases = hub.client.list_all(&BASES, None, &ListOptions::labels(own)).await;
-    let bases = bases.map_err(Error::hub("its Bases cannot be listed"))?.items;
-    let version = |base: &Value| {
-        let version = meta::annotation(base, annotations::VERSION)?;
-        let short = distribution::rollout::short(version).to_owned();
-        Some((meta::namespace(base).to_owned(), short))
+    let bases = all(bases.map_err(Error::hub("its Bases cannot be listed"))?.items);
+    let (home, everything) = (Some(meta::namespace(subscription)), ListOptions::default());
+    let rollouts = match hub.client.list_all(&ROLLOUTS, home, &everything).await {
+        // The hub was prepared by a version without them.
+        Err(error) if error.is_not_found() => Vec::new(),
+        rollouts => all(rollouts
+            .map_err(Error::hub("its Rollouts cannot be listed"))?
+            .items),
     };
-    Ok(bases.iter().filter_map(version).collect())
+    let names = |it: &Arc<Value>| it["spec"]["subscription"] == meta::name(subscription);
+    let rollouts: Vec<Arc<Value>> = rollouts.into_iter().filter(names).collect();
+    let member = |namespace: &str, name: &str| {
+        let mut members = members.iter();
+        let found = members.find(|it| (meta::namespace(it), meta::name(it)) == (namespace, name));
+        found.cloned().map(Arc::new)
+    };
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    for base in &bases {
+        if let Some(version) = meta::annotation(base, annotations::VERSION) {
+            let part = parts.entry(meta::namespace(base).to_owned()).or_default();
+            part.version = Some(rollout::short(version).to_owned());
+        }
+    }
+    for (home, wave) in rollout::waves(&rollouts, subscription, &bases, &member) {
+        parts.entry(home).or_default().wave = Some(wave);
+    }
+    Ok(parts)
 }
 
 /// The name in `NAME` or `TYPE/NAME`.
@@ -117,7 +149,7 @@ fn table(
     out: &mut (dyn Write + Send),
     subscription: &Subscription,
     rows: &[Row],
-    versions: &BTreeMap<String, String>,
+    parts: &BTreeMap<String, Part>,
     clusters: usize,
 ) -> Result<(), Error> {
     let bound = subscription.bound.clusters.len();
@@ -132,8 +164,8 @@ fn table(
         return Ok(());
     }
     let mut header = vec!["CLUSTER", "BOUND", "VERDICT", "SCORE", "REPLICAS"];
-    if !versions.is_empty() {
-        header.push("VERSION");
+    if !parts.is_empty() {
+        header.extend(["VERSION", "WAVE"]);
     }
     let header: Vec<String> = header.into_iter().map(ToOwned::to_owned).collect();
     let cells: Vec<Vec<String>> = rows
@@ -147,13 +179,11 @@ fn table(
                     .map_or_else(|| "-".to_owned(), |total| total.to_string()),
                 replicas_text(subscription, &row.cluster),
             ];
-            if !versions.is_empty() {
-                cells.push(
-                    versions
-                        .get(&row.cluster.namespace)
-                        .map_or("-", String::as_str)
-                        .to_owned(),
-                );
+            if !parts.is_empty() {
+                let part = parts.get(&row.cluster.namespace);
+                let text =
+                    |of: fn(&Part) -> &Option<String>| part.and_then(|it| of(it).as_deref()).unwrap_or("-");
+                cells.extend([text(|it| &it.version), text(|it| &it.wave)].map(str::to_owned));
             }
             cells
         })
@@ -236,12 +266,13 @@ fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
 fn document(
     subscription: &Subscription,
     rows: &[Row],
-    versions: &BTreeMap<String, String>,
+    parts: &BTreeMap<String, Part>,
     conclusion: &str,
 ) -> Value {
     let clusters: Vec<Value> = rows
         .iter()
         .map(|row| {
+            let part = parts.get(&row.cluster.namespace);
             let scores: BTreeMap<&str, i64> = row
                 .scores
                 .iter()
@@ -250,7 +281,8 @@ fn document(
             json!({
                 "namespace": row.cluster.namespace, "name": row.cluster.name, "bound": row.bound,
                 "verdict": row.verdict, "why": row.why, "remedy": row.remedy, "scores": scores, "total": row.total,
-                "replicas": replicas(subscription, &row.cluster), "version": versions.get(&row.cluster.namespace),
+                "replicas": replicas(subscription, &row.cluster),
+                "version": part.and_then(|it| it.version.as_ref()), "wave": part.and_then(|it| it.wave.as_ref()),
             })
         })
         .collect();
@@ -312,16 +344,21 @@ mod tests {
              ns/y      no      unmatched   -       -\n\
              \nns/y: it has no a\n  to change that: label it\n\n"
         );
-        let versions = BTreeMap::from([("ns".to_owned(), "0d9e42c7".to_owned())]);
+        let part = Part {
+            version: Some("0d9e42c7".to_owned()),
+            wave: Some("canary".to_owned()),
+        };
+        let parts = BTreeMap::from([("ns".to_owned(), part)]);
         let mut out = Vec::new();
-        table(&mut out, &subscription, &rows, &versions, 2).expect("it is written");
+        table(&mut out, &subscription, &rows, &parts, 2).expect("it is written");
         let text = String::from_utf8_lossy(&out);
         assert!(
-            text.contains("REPLICAS   VERSION\n") && text.contains("3 of web   0d9e42c7\n"),
+            text.contains("REPLICAS   VERSION    WAVE\n") && text.contains("3 of web   0d9e42c7   canary\n"),
             "{text}"
         );
-        let document = document(&subscription, &rows, &versions, "Nothing.");
+        let document = document(&subscription, &rows, &parts, "Nothing.");
         assert_eq!(document["clusters"][0]["version"], "0d9e42c7");
+        assert_eq!(document["clusters"][0]["wave"], "canary");
         assert_eq!(
             document["clusters"][0]["replicas"],
             json!({"apps/v1/Deployment/shop/web": 3})

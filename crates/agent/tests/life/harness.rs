@@ -44,7 +44,7 @@ pub(crate) struct World {
     /// Whether the parent gives the account of [`lasting_token`] others that end.
     pub(crate) gives_tokens: Arc<AtomicBool>,
     agent_child: Client,
-    connector: Arc<Connector>,
+    pub(crate) connector: Arc<Connector>,
     env: Env,
     servers_stop: CancellationToken,
 }
@@ -100,7 +100,7 @@ impl GroupHandler for Hub {
     }
 }
 
-struct Connector {
+pub(crate) struct Connector {
     server: Arc<ApiServer>,
     tokens: Arc<Mutex<BTreeSet<String>>>,
     forbidden: Forbidden,

@@ -1,11 +1,11 @@
 //! Leaving takes everything along, on both sides, and may be repeated.
 
-use agent::{Leaving, leave};
+use agent::{Credential, Leaving, ParentConnector, leave};
 use api::{annotations, apps, clusters, kubernetes, labels, names};
 use machinery::meta;
 use serde_json::json;
 
-use crate::harness::{NAMESPACE, World, namespace};
+use crate::harness::{BOOTSTRAP, NAMESPACE, World, namespace};
 
 /// A child whose agent has applied something and ended, and the child's id.
 async fn with_an_application() -> (World, String) {
@@ -62,6 +62,40 @@ async fn what_is_kept_is_the_clusters_own_and_can_be_taken_over() {
         Some(format!("{NAMESPACE}.other").as_str())
     );
     agent.stop().await;
+}
+
+/// What cannot be looked through may have been left behind: it is told, kind by kind.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_listed_is_told() {
+    let (world, _) = with_an_application().await;
+    let credential = Credential {
+        token: BOOTSTRAP.to_owned(),
+        ca: None,
+    };
+    let parent = world.connector.connect(&credential).unwrap();
+    let kinds = [
+        clusters::MANAGED_CLUSTERS,
+        apps::BASES,
+        apps::HELM_RELEASES,
+        apps::DESCRIPTIONS,
+    ];
+    for kind in &kinds {
+        let list = format!(
+            "GET /apis/{}/namespaces/{NAMESPACE}/{}",
+            kind.api_version(),
+            kind.plural
+        );
+        let mut unanswered = world.unanswered.lock().unwrap();
+        unanswered.extend([format!("{list}?"), format!("{list}$")]);
+    }
+    let left = leave(&world.child, Some(&parent), &Leaving::default())
+        .await
+        .unwrap();
+    for kind in &kinds {
+        let expected = format!("every {} in {NAMESPACE}: ", kind.kind);
+        let is_told = left.remaining.iter().any(|it| it.starts_with(&expected));
+        assert!(is_told, "{expected} {left:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

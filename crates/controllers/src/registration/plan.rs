@@ -137,8 +137,7 @@ pub fn renews_itself(cluster: &Value, now: Timestamp) -> bool {
     let holds = ends
         .and_then(|text| text.parse::<Timestamp>().ok())
         .is_some_and(|ends| now < ends);
-    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    holds && conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+    holds && clusters::is_ready(cluster)
 }
 
 /// The next steps for a request that was granted: its account, its rights as this version wants them, its credential,

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use machinery::meta;
 use serde_json::{Value, json};
 
-use super::View;
 use crate::action::Action;
 use crate::status;
 use crate::version::Index;
@@ -38,14 +37,19 @@ pub(super) enum Stage {
 
 impl Member {
     /// The clusters that a Subscription is bound to, by their names.
-    pub(super) fn all(view: &View<'_>, subscription: &Value) -> Vec<Self> {
+    pub(super) fn all(
+        subscription: &Value,
+        all_bases: &[Arc<Value>],
+        all_descriptions: &[Arc<Value>],
+        cluster: &dyn Fn(&str, &str) -> Option<Arc<Value>>,
+    ) -> Vec<Self> {
         let mut descriptions: BTreeMap<&str, Vec<Arc<Value>>> = BTreeMap::new();
-        for description in view.descriptions.iter().filter(|it| !meta::is_deleting(it)) {
+        for description in all_descriptions.iter().filter(|it| !meta::is_deleting(it)) {
             let home = descriptions.entry(meta::namespace(description)).or_default();
             home.push(Arc::clone(description));
         }
         let mut bases: BTreeMap<&str, &Arc<Value>> = BTreeMap::new();
-        for base in view.bases.iter().filter(|it| !meta::is_deleting(it)) {
+        for base in all_bases.iter().filter(|it| !meta::is_deleting(it)) {
             // Of several, which nobody should make, the newest counts, as for their Subscription.
             let age = |it: &Value| (meta::creation_timestamp(it).to_owned(), meta::name(it).to_owned());
             let newest = bases.entry(meta::namespace(base)).or_insert(base);
@@ -59,7 +63,7 @@ impl Member {
             .flatten()
             .filter_map(|key| {
                 let (namespace, name) = key.as_str()?.split_once('/')?;
-                let cluster = (view.cluster)(namespace, name)?;
+                let cluster = cluster(namespace, name)?;
                 let base = bases.get(namespace).copied().cloned();
                 let noted = |key: &str| base.as_deref().and_then(|it| meta::annotation(it, key));
                 Some(Self {

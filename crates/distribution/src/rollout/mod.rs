@@ -14,7 +14,7 @@ mod state;
 mod waves;
 mod words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{annotations, kubernetes, reasons};
@@ -26,6 +26,7 @@ use crate::action::{Action, Next, Plan};
 use crate::feed::Feed;
 use crate::version::Index;
 
+use self::member::Member;
 pub use self::pass::is_final;
 pub use self::spec::Fault;
 use self::state::State;
@@ -66,6 +67,30 @@ impl View<'_> {
 pub fn in_charge(rollouts: &[Arc<Value>]) -> Option<&Arc<Value>> {
     let alive = rollouts.iter().filter(|it| !meta::is_deleting(it));
     alive.min_by_key(|it| (meta::creation_timestamp(it), meta::name(it)))
+}
+
+/// Which wave each bound cluster is in, by its dedicated namespace, as the Rollout in charge has it; nothing without one,
+/// or if that makes no sense.
+pub fn waves(
+    rollouts: &[Arc<Value>],
+    subscription: &Value,
+    bases: &[Arc<Value>],
+    cluster: &dyn Fn(&str, &str) -> Option<Arc<Value>>,
+) -> BTreeMap<String, String> {
+    let Some(rollout) = in_charge(rollouts) else {
+        return BTreeMap::new();
+    };
+    let Ok(spec) = spec::Spec::of(rollout) else {
+        return BTreeMap::new();
+    };
+    let members = Member::all(subscription, bases, &[], cluster);
+    let target = State::of(rollout).target.unwrap_or_default();
+    let waves = waves::memberships(&spec.waves, &members, &target);
+    let home = |member: &usize| meta::namespace(&members[*member].cluster).to_owned();
+    let members = |(name, members): &(String, Vec<usize>)| -> Vec<(String, String)> {
+        members.iter().map(|it| (home(it), name.clone())).collect()
+    };
+    waves.iter().flat_map(members).collect()
 }
 
 /// The short form of a version's name, for people.

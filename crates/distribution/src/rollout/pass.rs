@@ -49,7 +49,7 @@ pub(super) fn run(
         subscription,
         spec,
         state: State::of(rollout),
-        members: Member::all(view, subscription),
+        members: Member::all(subscription, view.bases, view.descriptions, view.cluster),
         current: Version::of(subscription, view.template, view.globalizations),
         judged: BTreeMap::new(),
         waves: Vec::new(),

@@ -823,3 +823,22 @@ fn a_base_does_what_it_is_told() {
         assert_eq!(told(base, rollouts.as_deref()), expected, "{base} {rollouts:?}");
     }
 }
+
+#[test]
+fn every_bound_cluster_is_in_one_wave() {
+    let spec = json!({"waves": [{"name": "canary", "clusterSelector": {"matchLabels": {"stage": "canary"}}},
+        {"name": "some", "count": 1}]});
+    let fleet = Fleet::new("abc", &spec);
+    let cluster = |namespace: &str, name: &str| {
+        let found = fleet.world.get(&clusters::MANAGED_CLUSTERS, namespace, name);
+        found.cloned()
+    };
+    let (rollouts, bases) = (
+        fleet.world.list(&rollouts::ROLLOUTS),
+        fleet.world.list(&apps::BASES),
+    );
+    let found = waves(&rollouts, &fleet.subscription(), &bases, &cluster);
+    let found: Vec<(&str, &str)> = found.iter().map(|(home, wave)| (&**home, &**wave)).collect();
+    assert_eq!(found, [("ns-a", "some"), ("ns-b", "rest"), ("ns-c", "canary")]);
+    assert!(waves(&[], &fleet.subscription(), &bases, &cluster).is_empty());
+}

@@ -7,41 +7,44 @@ use api::rollouts::RolloutPhase::{Complete, Paused, Progressing};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::member::Stage;
+use super::member::{Member, Stage};
 use super::pass::Pass;
 use super::short;
-use super::spec::Choice;
+use super::spec::{Choice, Wave};
 use super::state::{Counts, WaveState};
 
 /// How many clusters that failed are named.
 const EXAMPLES: usize = 10;
 
+/// Which members are in which wave. One without members is left out if it is the implicit last.
+pub(super) fn memberships(waves: &[Wave], members: &[Member], target: &str) -> Vec<(String, Vec<usize>)> {
+    // Those that have the target already come first, so that nobody who joins takes their places.
+    let mut left: Vec<usize> = (0..members.len()).collect();
+    left.sort_by_key(|place| !members[*place].is_at(target));
+    let mut found = Vec::new();
+    for wave in waves {
+        let (mut taken, rest): (Vec<usize>, Vec<usize>) = left
+            .iter()
+            .partition(|place| wave.takes(&members[**place].cluster));
+        left = rest;
+        match wave.choice {
+            Choice::Amount(amount) => {
+                let many = amount.of(members.len()).min(taken.len());
+                left.splice(0..0, taken.split_off(many));
+            }
+            Choice::Rest if taken.is_empty() && !found.is_empty() => continue,
+            Choice::Selector(_) | Choice::Rest => {}
+        }
+        taken.sort_unstable();
+        found.push((wave.name.clone(), taken));
+    }
+    found
+}
+
 impl Pass<'_> {
-    /// Which members are in which wave. One without members is left out if it is the implicit last.
     pub(super) fn memberships(&self) -> Vec<(String, Vec<usize>)> {
         let target = self.state.target.as_deref().unwrap_or_default();
-        // Those that have the target already come first, so that nobody who joins takes their places.
-        let mut left: Vec<usize> = (0..self.members.len()).collect();
-        left.sort_by_key(|place| !self.members[*place].is_at(target));
-        let all = self.members.len();
-        let mut waves = Vec::new();
-        for wave in &self.spec.waves {
-            let (mut taken, rest): (Vec<usize>, Vec<usize>) = left
-                .iter()
-                .partition(|place| wave.takes(&self.members[**place].cluster));
-            left = rest;
-            match wave.choice {
-                Choice::Amount(amount) => {
-                    let many = amount.of(all).min(taken.len());
-                    left.splice(0..0, taken.split_off(many));
-                }
-                Choice::Rest if taken.is_empty() && !waves.is_empty() => continue,
-                Choice::Selector(_) | Choice::Rest => {}
-            }
-            taken.sort_unstable();
-            waves.push((wave.name.clone(), taken));
-        }
-        waves
+        memberships(&self.spec.waves, &self.members, target)
     }
 
     /// How far a member is with a version.
