@@ -42,11 +42,7 @@ const ROWS: [(&str, RangeInclusive<u32>, &str); 31] = [
     ("O", 14..=14, "agent"),
 ];
 /// Those that no test names, and why.
-const UNTESTED: [(&str, &str); 9] = [
-    ("N1", "no plugin scores upwards"),
-    ("N3", "no plugin scores upwards"),
-    ("N5", "no plugin scores upwards"),
-    ("N6", "no plugin scores upwards"),
+const UNTESTED: [(&str, &str); 5] = [
     ("Q11", "one loop owns the queue: nobody waits in it"),
     ("Q12", "one decision is one function: nothing is cut into chunks"),
     ("V1", "no parent that old is served"),

@@ -9,6 +9,7 @@ use distribution::services::export::Service;
 use machinery::names;
 
 use crate::error::ConfigError;
+use crate::metrics::Metrics;
 
 /// The longest cluster name.
 const NAME_LIMIT: usize = 60;
@@ -78,7 +79,7 @@ pub struct Config {
     /// Leader election: between two tries. Default 2 s.
     pub retry_period: Duration,
     /// What is counted; whoever keeps a clone can show it.
-    pub metrics: deployer::Metrics,
+    pub metrics: Metrics,
 }
 
 /// Which node labels become labels of the ManagedCluster.
@@ -220,7 +221,7 @@ impl Config {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
-            metrics: deployer::Metrics::default(),
+            metrics: Metrics::default(),
         }
     }
 

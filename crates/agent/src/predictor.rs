@@ -19,7 +19,9 @@ use hyper_util::rt::TokioIo;
 use placement::capacity::Requirements;
 use placement::predict;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::metrics::{Metrics, Said};
 use crate::sight::Sight;
 
 /// How much of a connection waits in memory.
@@ -36,15 +38,17 @@ pub(crate) struct Predictor {
     /// `host:port` that stands for it.
     address: String,
     others: Arc<dyn Dialer>,
+    metrics: Metrics,
 }
 
 impl Predictor {
     /// A predictor of a child at `address`; what else is dialed goes to `others`.
-    pub(crate) fn new(sight: Arc<Sight>, address: String, others: Arc<dyn Dialer>) -> Self {
+    pub(crate) fn new(sight: Arc<Sight>, address: String, others: Arc<dyn Dialer>, metrics: Metrics) -> Self {
         Self {
             sight,
             address,
             others,
+            metrics,
         }
     }
 }
@@ -54,20 +58,32 @@ impl Dialer for Predictor {
         if proto != "tcp" || !address.eq_ignore_ascii_case(&self.address) {
             return self.others.dial(proto, address);
         }
-        let sight = Arc::clone(&self.sight);
+        let (sight, metrics) = (Arc::clone(&self.sight), self.metrics.clone());
         Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE);
             // It ends when the tunnel's side of the pipe is dropped.
-            tokio::spawn(serve(sight, TokioIo::new(far)));
+            tokio::spawn(serve(sight, metrics, TokioIo::new(far)));
             Ok(Box::new(near) as BoxIo)
         })
     }
 }
 
-async fn serve(sight: Arc<Sight>, io: TokioIo<tokio::io::DuplexStream>) {
+async fn serve(sight: Arc<Sight>, metrics: Metrics, io: TokioIo<tokio::io::DuplexStream>) {
     let service = service_fn(|request: Request<Incoming>| {
-        let sight = Arc::clone(&sight);
-        async move { Ok::<_, Infallible>(answer(&sight, request).await) }
+        let (sight, metrics) = (Arc::clone(&sight), metrics.clone());
+        async move {
+            let (began, is_question) = (Instant::now(), request.uri().path() == predict::PATH);
+            let response = answer(&sight, &metrics, request).await;
+            if is_question {
+                let said = if response.status() == StatusCode::OK {
+                    Said::Room
+                } else {
+                    Said::Error
+                };
+                metrics.answered(said, began.elapsed());
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .serve_connection(io, service)
@@ -77,7 +93,7 @@ async fn serve(sight: Arc<Sight>, io: TokioIo<tokio::io::DuplexStream>) {
     }
 }
 
-async fn answer(sight: &Sight, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(sight: &Sight, metrics: &Metrics, request: Request<Incoming>) -> Response<Full<Bytes>> {
     match (request.method(), request.uri().path()) {
         (&Method::POST, predict::PATH) => {}
         (_, predict::PATH) => return text(StatusCode::METHOD_NOT_ALLOWED, "ask with POST"),
@@ -103,7 +119,9 @@ async fn answer(sight: &Sight, request: Request<Incoming>) -> Response<Full<Byte
         );
     }
     let (nodes, pods) = (nodes.list(), pods.list());
+    let began = Instant::now();
     let room = requirements.room(nodes.iter().map(Arc::as_ref), pods.iter().map(Arc::as_ref));
+    metrics.added_up(began.elapsed());
     let mut answer = text(StatusCode::OK, predict::answer_body(room).to_string());
     answer.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -178,7 +196,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn answers_through_the_dialer_alone() {
         let sight = Arc::new(Sight::new(child().await, true));
-        let predictor = Predictor::new(sight, "localhost:8080".to_owned(), Arc::new(Nowhere));
+        let metrics = Metrics::default();
+        let address = "localhost:8080".to_owned();
+        let predictor = Predictor::new(sight, address, Arc::new(Nowhere), metrics.clone());
         let question = json!({"nodeSelector": {}, "tolerations": [], "affinity": {},
             "resources": {"requests": {"cpu": "1500m"}}});
         let said = ask(&predictor, "POST /replicas/predict", &question.to_string()).await;
@@ -201,6 +221,13 @@ mod tests {
             ("GET /", "", "404"),
         ] {
             assert_eq!(ask(&predictor, head, body).await.0, status, "{head}");
+        }
+        let counted = metrics.render();
+        for (result, count) in [("success", 1), ("error", 4)] {
+            let line = format!(
+                "clusternet_predictor_predictor_attempts_total{{result=\"{result}\",profile=\"default\"}} {count}\n"
+            );
+            assert!(counted.contains(&line), "{line} is not in {counted}");
         }
         assert!(matches!(
             predictor.dial("tcp", "localhost:8081").await,

@@ -99,13 +99,13 @@ impl Session {
             recovery: config.gates.recovery,
             workers: config.workers,
             component: names::AGENT,
-            metrics: config.metrics.clone(),
+            metrics: config.metrics.deployer.clone(),
             env: env.clone(),
         });
         let lifetime = config.token_lifetime;
         let renewed = renewal::renewed(&parent, &*connector, &cluster_id, &membership, lifetime, &env);
         let dialer: Arc<dyn Dialer> = match built_in {
-            Some(address) => Arc::new(Predictor::new(sight, address, dialer)),
+            Some(address) => Arc::new(Predictor::new(sight, address, dialer, config.metrics.clone())),
             None => dialer,
         };
         // Cancelled when the session ends for whatever reason.

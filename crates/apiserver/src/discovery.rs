@@ -261,6 +261,10 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
         Some(word) if !word.is_empty() => word.to_owned(),
         _ => default.to_owned(),
     };
+    let scope = |resource: &Value| match resource["namespaced"].as_bool() {
+        Some(true) => "Namespaced",
+        Some(false) | None => "Cluster",
+    };
     for resource in list["resources"].as_array().into_iter().flatten() {
         let name = text(&resource["name"]);
         let response = kind(
@@ -271,6 +275,15 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
         if let Some((parent, subresource)) = name.split_once('/') {
             let entry =
                 json!({"subresource": subresource, "responseKind": response, "verbs": resource["verbs"]});
+            // As with Kubernetes, one that has only subresources is there, and can do nothing itself.
+            if !resources.iter().any(|(name, _)| name == parent) {
+                let lone = json!({
+                    "resource": parent, "responseKind": kind("", "", ""), "scope": scope(resource),
+                    "singularResource": "", "verbs": [],
+                });
+                let map = lone.as_object().cloned().unwrap_or_default();
+                resources.push((parent.to_owned(), map));
+            }
             if let Some((_, map)) = resources.iter_mut().find(|(name, _)| name == parent) {
                 match map.get_mut("subresources").and_then(Value::as_array_mut) {
                     Some(list) => list.push(entry),
@@ -284,12 +297,7 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
         let mut map = Map::new();
         map.insert("resource".to_owned(), json!(name));
         map.insert("responseKind".to_owned(), response);
-        let scope = if resource["namespaced"] == true {
-            "Namespaced"
-        } else {
-            "Cluster"
-        };
-        map.insert("scope".to_owned(), json!(scope));
+        map.insert("scope".to_owned(), json!(scope(resource)));
         map.insert(
             "singularResource".to_owned(),
             json!(text(&resource["singularName"])),
@@ -308,6 +316,25 @@ fn converted(group: &str, version: &str, list: &Value) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::registry::Registry;
+
+    /// D3.
+    #[test]
+    fn d3_a_group_may_have_only_subresources() {
+        let resource =
+            |name: &str| json!({"name": name, "kind": "Machine", "namespaced": true, "verbs": ["update"]});
+        let list = json!({"resources": [resource("machines/start"), resource("machines/stop")]});
+        let converted = converted("subresources.example.io", "v1", &list);
+        assert_eq!(converted.len(), 1);
+        assert_eq!(
+            (
+                &converted[0]["resource"],
+                &converted[0]["verbs"],
+                &converted[0]["scope"]
+            ),
+            (&json!("machines"), &json!([]), &json!("Namespaced"))
+        );
+        assert_eq!(converted[0]["subresources"][1]["subresource"], "stop");
+    }
 
     #[test]
     fn both_forms_say_the_same() {

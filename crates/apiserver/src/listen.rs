@@ -95,6 +95,7 @@ pub async fn serve<H: Handle>(
         open: AtomicUsize::new(0),
         complaint: Complaint::default(),
         nonsense: Complaint::default(),
+        too_large: Arc::default(),
     });
     loop {
         let accepted = tokio::select! {
@@ -152,6 +153,8 @@ struct Door<H> {
     complaint: Complaint,
     /// About what peers say.
     nonsense: Complaint,
+    /// About what they send too much of.
+    too_large: Arc<Complaint>,
 }
 
 impl<H: Handle> Door<H> {
@@ -206,6 +209,13 @@ impl<H: Handle> Door<H> {
         }
     }
 
+    fn answers(&self) -> Answers<H> {
+        Answers {
+            handler: self.handler.clone(),
+            too_large: self.too_large.clone(),
+        }
+    }
+
     async fn serve_http1(&self, stream: TlsStream<TcpStream>, peer: Peer) -> Result<(), hyper::Error> {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder
@@ -219,7 +229,7 @@ impl<H: Handle> Door<H> {
             .max_headers(256);
         let rest = self.limits.body_rest;
         let service = service_fn(move |request| {
-            let answered = answer_in_turn(self.handler.clone(), request, peer.clone(), rest);
+            let answered = answer_in_turn(self.answers(), request, peer.clone(), rest);
             Box::pin(answered)
         });
         let connection = builder
@@ -248,8 +258,8 @@ impl<H: Handle> Door<H> {
             .max_send_buf_size(64 * 1024)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let handler = self.handler.clone();
-        let service = service_fn(move |request| answer(handler.clone(), request, peer.clone()));
+        let answers = self.answers();
+        let service = service_fn(move |request| answer(answers.clone(), request, peer.clone()));
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
@@ -278,17 +288,45 @@ fn is_nonsense(error: &hyper::Error) -> bool {
     !(gone || error.is_incomplete_message() || error.is_canceled() || error.is_timeout())
 }
 
-async fn answer<H: Handle>(
+/// What one connection's requests are answered by.
+struct Answers<H> {
     handler: Arc<H>,
+    too_large: Arc<Complaint>,
+}
+
+impl<H> Clone for Answers<H> {
+    fn clone(&self) -> Self {
+        Self {
+            handler: self.handler.clone(),
+            too_large: self.too_large.clone(),
+        }
+    }
+}
+
+impl<H: Handle> Answers<H> {
+    async fn answer(self, request: Request<Body>, peer: Peer) -> Response<Body> {
+        let address = peer.address;
+        let response = self.handler.handle(request, peer).await;
+        if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            let from = address.map_or_else(String::new, |address| address.to_string());
+            self.too_large
+                .about("a request that was too large was refused", &from);
+        }
+        response
+    }
+}
+
+async fn answer<H: Handle>(
+    answers: Answers<H>,
     request: Request<Incoming>,
     peer: Peer,
 ) -> Result<Response<Body>, Infallible> {
-    Ok(handler.handle(request.map(Body::new), peer).await)
+    Ok(answers.answer(request.map(Body::new), peer).await)
 }
 
 /// The same where the next request comes behind the body of this one.
 async fn answer_in_turn<H: Handle>(
-    handler: Arc<H>,
+    answers: Answers<H>,
     request: Request<Incoming>,
     peer: Peer,
     time: Duration,
@@ -297,7 +335,7 @@ async fn answer_in_turn<H: Handle>(
     let (parts, body) = request.into_parts();
     let (lent, rest) = rest::lend(body);
     let request = Request::from_parts(parts, Body::new(lent));
-    let mut response = handler.handle(request, peer).await;
+    let mut response = answers.answer(request, peer).await;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS && !rest.take_in(waits, time).await {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);

@@ -13,68 +13,87 @@ use crate::shared::Shared;
 impl Shared {
     /// Does what a plan says, in its order, up to the first failure.
     pub(crate) async fn carry_out(&self, plan: Plan) -> Result<(), Error> {
+        self.carry_out_about(&Value::Null, plan)
+            .await
+            .map_err(|(error, _)| error)
+    }
+
+    /// The same; what failed comes with the reason of an event about an object, where it has one of its own.
+    pub(crate) async fn carry_out_about(
+        &self,
+        about: &Value,
+        plan: Plan,
+    ) -> Result<(), (Error, Option<&'static str>)> {
         // The revisions that our own writes moved on: planned from, now.
         let mut moved: BTreeMap<Target, (String, String)> = BTreeMap::new();
         for action in plan.actions {
-            match action {
-                Action::Create { resource, object } => {
-                    let namespace = object["metadata"]["namespace"].as_str();
-                    let answer = self.client.create(&resource, namespace, &object).await?;
-                    self.learn(&resource, answer);
-                }
-                Action::Patch {
-                    resource,
-                    target,
-                    subresource,
-                    patch,
-                } => {
-                    let mut patch = pinned(patch, &target);
-                    let planned = patch["metadata"]["resourceVersion"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned();
-                    if let Some((_, now)) = moved.get(&target).filter(|(from, _)| *from == planned) {
-                        patch["metadata"]["resourceVersion"] = json!(now);
-                    }
-                    let namespace = namespace(&target);
-                    let answer = self
-                        .client
-                        .patch(
-                            &resource,
-                            namespace,
-                            &target.name,
-                            subresource,
-                            Patch::Merge,
-                            &patch,
-                        )
-                        .await?;
-                    if !planned.is_empty() {
-                        moved.insert(target, (planned, meta::resource_version(&answer).to_owned()));
-                    }
-                    self.learn(&resource, answer);
-                }
-                Action::Delete { resource, target } => {
-                    let uid = Some(target.uid.clone()).filter(|uid| !uid.is_empty());
-                    let options = DeleteOptions {
-                        uid,
-                        ..DeleteOptions::background()
-                    };
-                    match self
-                        .client
-                        .delete(&resource, namespace(&target), &target.name, &options)
-                        .await
-                    {
-                        Err(error) if !error.is_not_found() => return Err(error),
-                        Ok(()) | Err(_) => {}
-                    }
-                }
-                Action::Event {
-                    about,
-                    kind,
-                    reason,
-                    note,
-                } => self.tell(&about, kind, &reason, &note),
+            let trouble = action.trouble(about);
+            self.act(action, &mut moved)
+                .await
+                .map_err(|error| (error, trouble))?;
+        }
+        Ok(())
+    }
+
+    async fn act(&self, action: Action, moved: &mut BTreeMap<Target, (String, String)>) -> Result<(), Error> {
+        match action {
+            Action::Create { resource, object } => {
+                let namespace = object["metadata"]["namespace"].as_str();
+                let answer = self.client.create(&resource, namespace, &object).await?;
+                self.learn(&resource, answer);
             }
+            Action::Patch {
+                resource,
+                target,
+                subresource,
+                patch,
+            } => {
+                let mut patch = pinned(patch, &target);
+                let planned = patch["metadata"]["resourceVersion"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                if let Some((_, now)) = moved.get(&target).filter(|(from, _)| *from == planned) {
+                    patch["metadata"]["resourceVersion"] = json!(now);
+                }
+                let namespace = namespace(&target);
+                let answer = self
+                    .client
+                    .patch(
+                        &resource,
+                        namespace,
+                        &target.name,
+                        subresource,
+                        Patch::Merge,
+                        &patch,
+                    )
+                    .await?;
+                if !planned.is_empty() {
+                    moved.insert(target, (planned, meta::resource_version(&answer).to_owned()));
+                }
+                self.learn(&resource, answer);
+            }
+            Action::Delete { resource, target } => {
+                let uid = Some(target.uid.clone()).filter(|uid| !uid.is_empty());
+                let options = DeleteOptions {
+                    uid,
+                    ..DeleteOptions::background()
+                };
+                match self
+                    .client
+                    .delete(&resource, namespace(&target), &target.name, &options)
+                    .await
+                {
+                    Err(error) if !error.is_not_found() => return Err(error),
+                    Ok(()) | Err(_) => {}
+                }
+            }
+            Action::Event {
+                about,
+                kind,
+                reason,
+                note,
+            } => self.tell(&about, kind, &reason, &note),
         }
         Ok(())
     }

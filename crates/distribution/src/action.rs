@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::finalizers;
+use api::{apps, finalizers, reasons};
 use machinery::{ApiResource, meta};
 use serde_json::{Value, json};
 
@@ -119,6 +119,26 @@ impl Action {
         Self::event(about, EventKind::Warning, reason, note.into())
     }
 
+    /// The reason of the event about an object that tells of this action's failure; none for the usual one.
+    pub fn trouble(&self, about: &Value) -> Option<&'static str> {
+        let (resource, patch) = match self {
+            Self::Create { resource, .. } | Self::Delete { resource, .. } => (resource, None),
+            Self::Patch { resource, patch, .. } => (resource, Some(patch)),
+            Self::Event { .. } => return None,
+        };
+        let kind = meta::kind(about);
+        if kind == resource.kind {
+            let finalizers = patch.and_then(|patch| patch["metadata"]["finalizers"].as_array());
+            let is_added = finalizers.is_some_and(|all| all.iter().any(|it| it == finalizers::APP));
+            return is_added.then_some(reasons::FAILED_INJECTING_FINALIZER);
+        }
+        if kind == apps::SUBSCRIPTIONS.kind && *resource == apps::BASES {
+            return Some(reasons::FAILED_SYNCING_BASE);
+        }
+        (kind == apps::BASES.kind && *resource == apps::LOCALIZATIONS)
+            .then_some(reasons::FAILED_SYNCING_LOCALIZATION)
+    }
+
     fn event(about: &Value, kind: EventKind, reason: &str, note: String) -> Self {
         let about = json!({
             "apiVersion": meta::api_version(about), "kind": meta::kind(about),
@@ -227,4 +247,54 @@ fn with_finalizers(object: &Value, changed: &Value) -> Value {
         metadata["resourceVersion"] = json!(meta::resource_version(object));
     }
     json!({"metadata": metadata})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_under_the_peers_reason() {
+        let of = |resource: &ApiResource| json!({"kind": resource.kind, "metadata": {"namespace": "n", "name": "x", "uid": "u"}});
+        let (subscription, base) = (of(&apps::SUBSCRIPTIONS), of(&apps::BASES));
+        let finalizer = add_finalizer(&subscription, finalizers::APP).unwrap();
+        let mut held = subscription.clone();
+        held["metadata"]["finalizers"] = json!([finalizers::APP, "others"]);
+        let released = remove_finalizers(&held, &[finalizers::APP]).unwrap();
+        let patch =
+            |resource: &ApiResource, patch: &Value| Action::patch(resource, &of(resource), patch.clone());
+        let spec = json!({"spec": {}});
+        for (about, action, expected) in [
+            (
+                &subscription,
+                patch(&apps::SUBSCRIPTIONS, &finalizer),
+                Some("FailedInjectingFinalizer"),
+            ),
+            (&subscription, patch(&apps::SUBSCRIPTIONS, &released), None),
+            (&subscription, patch(&apps::SUBSCRIPTIONS, &spec), None),
+            (
+                &subscription,
+                patch(&apps::BASES, &finalizer),
+                Some("FailedSyncingBase"),
+            ),
+            (
+                &subscription,
+                Action::delete(&apps::BASES, &base),
+                Some("FailedSyncingBase"),
+            ),
+            (
+                &base,
+                Action::Create {
+                    resource: apps::LOCALIZATIONS,
+                    object: of(&apps::LOCALIZATIONS),
+                },
+                Some("FailedSyncingLocalization"),
+            ),
+            (&base, patch(&apps::DESCRIPTIONS, &spec), None),
+            (&subscription, patch(&apps::MANIFESTS, &spec), None),
+            (&subscription, Action::normal(&subscription, "Synced", "x"), None),
+        ] {
+            assert_eq!(action.trouble(about), expected, "{action:?}");
+        }
+    }
 }

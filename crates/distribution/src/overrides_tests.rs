@@ -103,6 +103,18 @@ fn changes_charts_but_neither_their_name_nor_their_home() {
                "spec": {"chart": "mysql", "targetNamespace": "abc", "repo": "https://b", "version": "2"}}),
         "O3, O4"
     );
+    // Nothing there to be taken out.
+    for nothing in [
+        "metadata: {labels: {a: b}}",
+        "{spec: {repo: https://b}}",
+        "{spec: 1}",
+    ] {
+        let policies = [policy("p", 1, &chart_feed(), &[chart_over(nothing)])];
+        assert!(
+            chart(&local(&policies), &chart_feed(), &object).is_ok(),
+            "O4 {nothing}"
+        );
+    }
 }
 
 #[test]

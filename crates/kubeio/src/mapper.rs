@@ -173,14 +173,14 @@ pub(crate) fn from_group_list(list: &Value) -> Vec<String> {
 /// From an `APIResourceList`.
 pub(crate) fn from_resource_list(list: &Value) -> Vec<Discovered> {
     let (group, version) = split_api_version(text(list, "groupVersion"));
-    let mut subresources: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut subresources: BTreeMap<&str, (Vec<String>, bool)> = BTreeMap::new();
     let mut found = Vec::new();
     for resource in array(list, "resources") {
         if let Some((parent, subresource)) = text(resource, "name").split_once('/') {
-            subresources
+            let (of_parent, _) = subresources
                 .entry(parent)
-                .or_default()
-                .push(subresource.to_owned());
+                .or_insert_with(|| (Vec::new(), resource["namespaced"].as_bool().unwrap_or(false)));
+            of_parent.push(subresource.to_owned());
             continue;
         }
         found.push(Discovered {
@@ -198,10 +198,28 @@ pub(crate) fn from_resource_list(list: &Value) -> Vec<Discovered> {
         });
     }
     for resource in &mut found {
-        resource.subresources = subresources
-            .remove(&*resource.resource.plural)
-            .unwrap_or_default();
+        if let Some((of_it, _)) = subresources.remove(&*resource.resource.plural) {
+            resource.subresources = of_it;
+        }
     }
+    // Who is not there itself, only what is below: as the aggregated form has it, a resource that can do nothing.
+    found.extend(
+        subresources
+            .into_iter()
+            .map(|(parent, (lone, namespaced))| Discovered {
+                resource: ApiResource {
+                    group: group.to_owned().into(),
+                    version: version.to_owned().into(),
+                    plural: parent.to_owned().into(),
+                    kind: "".into(),
+                    namespaced,
+                },
+                verbs: Vec::new(),
+                short_names: Vec::new(),
+                categories: Vec::new(),
+                subresources: lone,
+            }),
+    );
     found
 }
 
@@ -296,6 +314,20 @@ mod tests {
             "its server is away"
         );
         assert_eq!(fake.requests().len(), 6);
+    }
+
+    /// D3.
+    #[test]
+    fn d3_what_has_only_subresources_is_a_resource_that_can_do_nothing() {
+        let resource =
+            |name: &str| json!({"name": name, "kind": "Machine", "namespaced": true, "verbs": ["update"]});
+        let list = json!({"kind": "APIResourceList", "groupVersion": "subresources.example.io/v1", "resources":
+            [resource("machines/start"), resource("machines/stop")]});
+        let found = from_resource_list(&list);
+        assert_eq!(found.len(), 1);
+        let parent = ApiResource::namespaced("subresources.example.io", "v1", "machines", "");
+        assert_eq!((&found[0].resource, &found[0].verbs), (&parent, &Vec::new()));
+        assert_eq!(found[0].subresources, ["start", "stop"]);
     }
 
     #[tokio::test(start_paused = true)]

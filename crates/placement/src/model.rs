@@ -281,6 +281,12 @@ pub enum InvalidSubscription {
         /// What is wrong with it.
         problem: String,
     },
+    /// A field that the API has and nobody acts on.
+    #[error("{field}: is not supported: leave it out")]
+    Unsupported {
+        /// The field.
+        field: String,
+    },
     /// An unknown word for the strategy or the kind of dividing.
     #[error("{field}: unsupported value \"{value}\"")]
     Word {
@@ -403,10 +409,7 @@ fn strategy(spec: &Value) -> Result<Strategy, InvalidSubscription> {
             let dividing = word(&spec["dividingScheduling"]["type"], "Static");
             match dividing.as_str() {
                 "Static" => Ok(Strategy::StaticDividing),
-                "Dynamic" => dynamic(word(
-                    &spec["dividingScheduling"]["dynamicDividing"]["strategy"],
-                    "Spread",
-                )),
+                "Dynamic" => dynamic(&spec["dividingScheduling"]["dynamicDividing"]),
                 _ => Err(InvalidSubscription::Word {
                     field: "spec.dividingScheduling.type",
                     value: dividing,
@@ -420,15 +423,34 @@ fn strategy(spec: &Value) -> Result<Strategy, InvalidSubscription> {
     }
 }
 
-/// Binpack is a word of the API that no scheduler of the peers ever acted on; to take it for Spread would be a lie.
-fn dynamic(strategy: String) -> Result<Strategy, InvalidSubscription> {
-    if strategy == "Spread" {
-        return Ok(Strategy::DynamicDividing);
+/// Binpack is a word of the API that no scheduler of the peers ever acted on, and there are fields like it; to take them
+/// for a Spread without would be a lie.
+fn dynamic(details: &Value) -> Result<Strategy, InvalidSubscription> {
+    const PATH: &str = "spec.dividingScheduling.dynamicDividing";
+    let strategy = details["strategy"].as_str().unwrap_or_default();
+    if !matches!(strategy, "" | "Spread") {
+        return Err(InvalidSubscription::Word {
+            field: "spec.dividingScheduling.dynamicDividing.strategy",
+            value: strategy.to_owned(),
+        });
     }
-    Err(InvalidSubscription::Word {
-        field: "spec.dividingScheduling.dynamicDividing.strategy",
-        value: strategy,
-    })
+    let is_given = |field: &&str| match &details[*field] {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => true,
+    };
+    let ignored = [
+        "topologySpreadConstraints",
+        "preferredClusters",
+        "minClusters",
+        "maxClusters",
+    ];
+    match ignored.iter().find(|field| is_given(field)) {
+        Some(field) => Err(InvalidSubscription::Unsupported {
+            field: format!("{PATH}.{field}"),
+        }),
+        None => Ok(Strategy::DynamicDividing),
+    }
 }
 
 #[cfg(test)]
@@ -550,5 +572,22 @@ mod tests {
             Subscription::from_value(&bad).unwrap_err().to_string(),
             "spec.dividingScheduling.dynamicDividing.strategy: unsupported value \"Binpack\""
         );
+        for (field, value) in [
+            ("topologySpreadConstraints", json!([{"maxSkew": 1}])),
+            ("preferredClusters", json!([{"weight": 1}])),
+            ("minClusters", json!(1)),
+            ("maxClusters", json!(2)),
+        ] {
+            let given =
+                dividing(json!({"type": "Dynamic", "dynamicDividing": {"strategy": "Spread", field: value}}));
+            assert_eq!(
+                Subscription::from_value(&given).unwrap_err().to_string(),
+                format!("spec.dividingScheduling.dynamicDividing.{field}: is not supported: leave it out")
+            );
+        }
+        let empty =
+            json!({"type": "Dynamic", "dynamicDividing": {"strategy": "Spread", "preferredClusters": []}});
+        let empty = Subscription::from_value(&dividing(empty)).unwrap();
+        assert_eq!(empty.strategy, Strategy::DynamicDividing);
     }
 }

@@ -22,6 +22,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn scales() {
+        for (row, raw, expected) in [
+            ("N1", [1, 2, 3, 4], [25, 50, 75, 100]),
+            ("N3", [1_000, 10, 20, 30], [100, 1, 2, 3]),
+            ("N5", [1, 1, 1, 1], [100; 4]),
+            ("N6", [1_000, 1, 1, 1], [100, 0, 0, 0]),
+        ] {
+            let max = raw.into_iter().max().unwrap();
+            assert_eq!(raw.map(|score| scale(score, max)), expected, "{row}");
+        }
+    }
+
+    #[test]
     fn normalizes() {
         for (row, raw, expected) in [
             ("N2", &[1, 2, 3, 4][..], &[75, 50, 25, 0][..]),

@@ -160,7 +160,7 @@ mod tests {
             answers: BTreeMap::new(),
         };
         let counts = |expected: usize| {
-            let line = format!("clusternet_scheduler_goroutines{{work=\"predict\"}} {expected}\n");
+            let line = format!("clusternet_scheduler_scheduler_goroutines{{work=\"predict\"}} {expected}\n");
             assert!(metrics.render().contains(&line), "{line} {}", metrics.render());
         };
         asking.start(asked(), PredictorArgs::default(), Vec::new());

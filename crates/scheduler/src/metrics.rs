@@ -34,11 +34,9 @@ impl EncodeLabelValue for Ended {
     }
 }
 
-/// A part of a decision that is timed.
+/// A part of a decision that asks or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// From the queue to the decision.
-    Algorithm,
+pub(crate) enum Phase {
     /// Asking clusters.
     Predict,
     /// Writing.
@@ -54,6 +52,8 @@ struct Attempts {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ExtensionPoint {
     extension_point: &'static str,
+    status: &'static str,
+    profile: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -103,7 +103,7 @@ impl Default for Metrics {
             points.clone(),
         );
         registry.register(
-            "goroutines",
+            "scheduler_goroutines",
             "What is under way, by the kind of work",
             work.clone(),
         );
@@ -135,14 +135,20 @@ impl Metrics {
         self.whole.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn phase(&self, phase: Phase, took: Duration) {
-        let point = match phase {
-            Phase::Algorithm => return self.algorithm.observe(took.as_secs_f64()),
+    /// From the queue to the decision.
+    pub(crate) fn decided(&self, took: Duration) {
+        self.algorithm.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn phase(&self, phase: Phase, is_well: bool, profile: &str, took: Duration) {
+        let extension_point = match phase {
             Phase::Predict => "Predict",
             Phase::Bind => "Bind",
         };
         let labels = ExtensionPoint {
-            extension_point: point,
+            extension_point,
+            status: if is_well { "Success" } else { "Error" },
+            profile: profile.to_owned(),
         };
         self.points.get_or_create(&labels).observe(took.as_secs_f64());
     }
@@ -163,16 +169,20 @@ mod tests {
     fn renders_the_peers_names() {
         let metrics = Metrics::default();
         metrics.ended(Ended::Scheduled, "default", Duration::from_millis(3));
-        metrics.phase(Phase::Algorithm, Duration::from_millis(1));
-        metrics.phase(Phase::Predict, Duration::from_millis(1));
+        metrics.decided(Duration::from_millis(1));
+        metrics.phase(Phase::Predict, true, "default", Duration::from_millis(1));
+        metrics.phase(Phase::Bind, false, "default", Duration::from_millis(1));
         metrics.predicting(2);
         let text = metrics.clone().render();
         for line in [
             "clusternet_scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default\"} 1",
             "clusternet_scheduler_e2e_scheduling_duration_seconds_count{result=\"scheduled\",profile=\"default\"} 1",
             "clusternet_scheduler_scheduling_algorithm_duration_seconds_count 1",
-            "clusternet_scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Predict\"} 1",
-            "clusternet_scheduler_goroutines{work=\"predict\"} 2",
+            "clusternet_scheduler_framework_extension_point_duration_seconds_count\
+             {extension_point=\"Predict\",status=\"Success\",profile=\"default\"} 1",
+            "clusternet_scheduler_framework_extension_point_duration_seconds_count\
+             {extension_point=\"Bind\",status=\"Error\",profile=\"default\"} 1",
+            "clusternet_scheduler_scheduler_goroutines{work=\"predict\"} 2",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }

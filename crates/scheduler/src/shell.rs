@@ -352,9 +352,11 @@ impl<'a> Scheduler<'a> {
             inventory,
             answers,
         } = asked;
+        let all_answered = answers.values().all(Result::is_ok);
+        let profile = self.known.get(&cycle.item.key).map_or("", |it| it.profile());
         self.config
             .metrics
-            .phase(Phase::Predict, self.now() - cycle.began);
+            .phase(Phase::Predict, all_answered, profile, self.now() - cycle.began);
         if self.is_settling(&cycle.item.key) {
             return;
         }
@@ -438,9 +440,7 @@ impl<'a> Scheduler<'a> {
             self.asking.start(asked, args, clusters);
             return;
         }
-        self.config
-            .metrics
-            .phase(Phase::Algorithm, self.now() - cycle.began);
+        self.config.metrics.decided(self.now() - cycle.began);
         self.carry_out(cycle, kept, act, told);
     }
 
@@ -509,10 +509,9 @@ impl<'a> Scheduler<'a> {
 
     /// Counts a decision that has come to its end.
     fn ended(&self, cycle: &Cycle, kept: &Kept, result: Ended) {
-        let profile = kept.read.as_ref().map_or("", |it| it.scheduler_name.as_str());
         self.config
             .metrics
-            .ended(result, profile, self.now() - cycle.began);
+            .ended(result, kept.profile(), self.now() - cycle.began);
     }
 
     fn warn(&self, key: &ObjectKey, kept: &Kept, note: &str) {
@@ -537,7 +536,9 @@ impl<'a> Scheduler<'a> {
             postponed,
         } = written;
         if write.binding.is_some() {
-            self.config.metrics.phase(Phase::Bind, took);
+            self.config
+                .metrics
+                .phase(Phase::Bind, answer.is_ok(), kept.profile(), took);
         }
         let key = &cycle.item.key;
         let now = self.now();

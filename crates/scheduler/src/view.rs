@@ -56,6 +56,11 @@ impl Kept {
         same && self.generation == other.generation && self.uid == other.uid
     }
 
+    /// The profile that it is decided by.
+    pub(crate) fn profile(&self) -> &str {
+        self.read.as_ref().map_or("", |it| it.scheduler_name.as_str())
+    }
+
     /// What an event is about.
     pub(crate) fn reference(&self, key: &ObjectKey) -> Value {
         let ObjectKey { namespace, name } = key;

@@ -53,6 +53,10 @@ fn reads(kubectl: &Kubectl) {
         &["DEPLOYER", "Generic", "Success", "nginx"],
     );
     contains(
+        &kubectl.run("get clsrr"),
+        &["CLUSTER ID", "STATUS", "AGE", "Approved"],
+    );
+    contains(
         &kubectl.run("describe sub nginx"),
         &["Scheduling Strategy:", "Replication", "Scheduled"],
     );

@@ -56,6 +56,7 @@ fn one_subscription_reaches_two_real_clusters_and_comes_back() {
     // The same as on the embedded one.
     fleet.suite().run();
     distribute(&fleet, &admin);
+    outlive_a_namespace(&fleet, &admin);
     distribute_what_is_large_and_secret(&fleet, &admin);
     read_metrics(&fleet, &admin);
     reach_through_the_hub(&fleet);
@@ -177,6 +178,14 @@ fn distribute(fleet: &Fleet, admin: &Kubectl) {
             Err(format!("{}", subscription["status"]))
         }
     });
+}
+
+/// D1: the parent's namespace controller empties a namespace in every group, but not in that of the templates.
+fn outlive_a_namespace(fleet: &Fleet, admin: &Kubectl) {
+    admin.run("create namespace web");
+    admin.run("delete namespace web --timeout=90s");
+    let templates = fleet.try_ours(&["get", "deployments", "-n", "web"]);
+    contains(&templates.expect("templates are listed"), &["nginx"]);
 }
 
 fn distribute_what_is_large_and_secret(fleet: &Fleet, admin: &Kubectl) {

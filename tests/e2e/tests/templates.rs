@@ -74,6 +74,14 @@ fn a_shop_with_a_chart_and_overrides_reaches_its_clusters() {
             Err(events)
         }
     });
+    contains(
+        &kubectl.run("get hr -A"),
+        &["NAMESPACE", "CHART", "VERSION", "REPO", "STATUS", "AGE"],
+    );
+    contains(
+        &kubectl.run("get charts -A"),
+        &["CHART", "VERSION", "REPO", "STATUS", "AGE"],
+    );
     kubectl.run("delete subscription shop --timeout=30s");
 }
 

@@ -357,8 +357,8 @@ impl Deployer {
 
     pub(super) async fn finish(&self, object: &Value, reason: &str, plan: distribution::Plan) -> Outcome {
         let next = plan.next.clone();
-        if let Err(error) = self.shared.carry_out(plan).await {
-            return self.shared.failed(object, reason, &error);
+        if let Err((error, trouble)) = self.shared.carry_out_about(object, plan).await {
+            return self.shared.failed(object, trouble.unwrap_or(reason), &error);
         }
         match next {
             Next::Done => Outcome::Done,

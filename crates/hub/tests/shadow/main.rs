@@ -1,12 +1,13 @@
 //! The shadow API plugged into an embedded API server: what users write and read there, and what becomes of it.
 
 mod identities;
+mod lone;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::{apps, kubernetes, labels};
-use apiserver::{ApiServer, Body, Caller, UserInfo};
+use apiserver::{ApiServer, Body, Caller, GroupHandler, UserInfo};
 use clock::Env;
 use http::Request;
 use http_body_util::BodyExt;
@@ -26,6 +27,11 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
+        Self::start_beside(None).await
+    }
+
+    /// A hub on a parent that serves this group too.
+    async fn start_beside(group: Option<Arc<dyn GroupHandler>>) -> Self {
         let env = Env::system();
         let disk = clock::disk::SimDisk::new(1);
         let store = store::Store::open(
@@ -36,6 +42,9 @@ impl Fixture {
         .expect("an empty disk");
         let config = apiserver::Config::new(store, env.clone(), Arc::new(apiserver::authz::AllowAll));
         let server = ApiServer::start(config).await.expect("an empty store");
+        if let Some(group) = group {
+            server.add_group(group);
+        }
         let client = Client::from_service(server.client_service(UserInfo::loopback()));
         for crd in api::crds() {
             client
