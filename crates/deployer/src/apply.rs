@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use api::annotations;
 use kubeio::{Client, DeleteOptions, Mapper, ObjectKey, Patch};
 use machinery::{ApiResource, meta};
 use runtime::Chain;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::metrics::{Done, Metrics};
 use crate::outcome::{Observed, Problem, Sight};
@@ -137,9 +138,12 @@ impl Applier {
             }
         }
         let step = plan::step(desired, live.as_ref(), is_there);
-        let sight = live.map_or(Sight::NotOurs, sight_of);
+        let sight = match live {
+            Some(live) if step == Step::Share => Sight::Shared(live),
+            live => live.map_or(Sight::NotOurs, sight_of),
+        };
         let (patch, body) = match step {
-            Step::Create | Step::Nothing => return (sight, None),
+            Step::Create | Step::Nothing | Step::Share => return (sight, None),
             Step::Wait => return (sight, Some(Problem::Terminating(id.clone()))),
             Step::Refuse(other) => {
                 let id = id.clone();
@@ -201,6 +205,31 @@ impl Applier {
         {
             Ok(live) => Ok(live.filter(|live| plan::owner(live).as_ref() == Some(description))),
             Err(error) => Err(Problem::from_error(id, "get", &resource, &error)),
+        }
+    }
+
+    /// Leaves an object as it was seen to another Description.
+    pub(crate) async fn hand_over(
+        &self,
+        id: &ObjectId,
+        live: &Value,
+        heir: &ObjectKey,
+    ) -> Result<(), Problem> {
+        let resource = self.resource(id).await?;
+        let patch = json!({"metadata": {
+            "annotations": {annotations::OWNED_BY_DESCRIPTION: plan::owner_text(heir)},
+            "resourceVersion": meta::resource_version(live),
+        }});
+        let (namespace, name) = (id.key.namespace(), id.key.name.as_str());
+        match self
+            .child
+            .patch(&resource, namespace, name, None, Patch::Merge, &patch)
+            .await
+        {
+            Ok(_) => Ok(()),
+            // It went or changed meanwhile: the next look sees it as it is then.
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(Problem::from_error(id, "patch", &resource, &error)),
         }
     }
 

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api::entry::Entry;
 use api::{apps, finalizers, labels, reasons};
 use clock::Env;
 use futures::StreamExt;
@@ -34,7 +35,7 @@ use crate::watches::Watches;
 const PARALLEL: usize = 8;
 /// Between two looks at objects that are to go.
 const REMOVAL_PERIOD: Duration = Duration::from_secs(2);
-/// Between two looks at objects whose kind cannot be watched.
+/// Between two looks at objects whose kind cannot be watched, or that change for another Description.
 const BLIND_PERIOD: Duration = Duration::from_mins(1);
 /// Before a report is repeated that another has overwritten: two who report may see the child at different times.
 const OVERWRITTEN_PAUSE: Duration = Duration::from_secs(1);
@@ -256,6 +257,7 @@ impl Deployer {
             );
         }
         let removing = !left.is_empty();
+        let shares = observed.iter().any(|it| matches!(it.sight, Sight::Shared(_)));
         if !removing && problems.is_empty() && !held {
             self.orphans.forget(key, &ids);
         }
@@ -280,7 +282,7 @@ impl Deployer {
             Outcome::Retry
         } else if removing {
             Outcome::After(REMOVAL_PERIOD)
-        } else if !held && self.applier.watches.sees_all(key) {
+        } else if !held && !shares && self.applier.watches.sees_all(key) {
             Outcome::After(RESYNC_PERIOD)
         } else {
             Outcome::After(BLIND_PERIOD)
@@ -387,7 +389,9 @@ impl Deployer {
             let done: Vec<_> = futures::stream::iter(applying).buffered(PARALLEL).collect().await;
             for (desired, observed, problem) in done {
                 if let Some(problem) = problem {
-                    if wave == Wave::Namespaces {
+                    // One that another Description has is there all the same.
+                    let is_there = matches!(problem, Problem::OwnedByAnother { .. });
+                    if wave == Wave::Namespaces && !is_there {
                         broken_namespaces.insert(&desired.id.key.name);
                     }
                     problems.push(problem);
@@ -424,15 +428,28 @@ impl Deployer {
         cause: Cause,
     ) -> BoxFuture<'a, (&'a Desired, Observed, Option<Problem>)> {
         Box::pin(async move {
-            let is_there = |key: &ObjectKey| {
-                key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
-            };
+            let is_there = |key: &ObjectKey| self.is_there(key);
             let (observed, problem) = self.applier.apply(desired, cause, &is_there).await;
             (desired, observed, problem)
         })
     }
 
-    /// Removes objects of the Description in order; answers those that are still there. One that may not be looked at
+    /// What other Descriptions of the child ask for, which are there to stay.
+    fn asked_by_others(&self, key: &ObjectKey) -> Vec<(ObjectId, ObjectKey)> {
+        let all = self.descriptions.list().into_iter();
+        let others = all.filter(|it| !meta::is_deleting(it) && it["spec"]["deployer"] == "Generic");
+        others
+            .map(|it| (ObjectKey::of(&it), it))
+            .filter(|(other, _)| other != key)
+            .flat_map(|(other, it)| {
+                let asked = plan::ids(&plan::asked(&it).0).into_iter();
+                asked.map(move |id| (id, other.clone()))
+            })
+            .collect()
+    }
+
+    /// Removes objects of the Description in order; answers those that are still there. What another Description asks
+    /// for too is left to that. One that may not be looked at
     /// is still there only if it was seen before: what was never applied keeps nobody waiting.
     async fn remove_all(
         &self,
@@ -460,12 +477,25 @@ impl Deployer {
                 }
             }
         }
+        let heirs = if left.is_empty() {
+            Vec::new()
+        } else {
+            self.asked_by_others(key)
+        };
         for id in plan::removable(&left) {
-            if let Some(Sight::Ours(live)) = left.get(id)
-                && let Err(problem) = self.applier.remove(id, live).await
-            {
-                problems.push(problem);
-            }
+            let Some(Sight::Ours(live)) = left.get(id) else {
+                continue;
+            };
+            let heir = heirs.iter().find(|(asked, _)| asked.is_same_object(id));
+            let done = match heir {
+                Some((_, heir)) => {
+                    let handed_over = self.applier.hand_over(id, live, heir).await;
+                    self.queue.add(heir.clone());
+                    handed_over
+                }
+                None => self.applier.remove(id, live).await,
+            };
+            problems.extend(done.err());
         }
         left.into_iter()
             .map(|(id, sight)| Observed { id, sight })
@@ -580,13 +610,13 @@ impl Deployer {
         if !self.parts.recovery {
             return Ok(Outcome::Done);
         }
-        let wanted = plan::ids(&plan::asked(description).0);
+        let wanted = plan::asked(description).0;
         // What whoever applies has still to remove stays on record.
-        let leftovers = plan::leftovers(description, [], &wanted);
+        let leftovers = plan::leftovers(description, [], &plan::ids(&wanted));
         let mut resources = BTreeMap::new();
         let mut observed = Vec::new();
         let mut blind = false;
-        for id in wanted {
+        for Asked { id, entry } in wanted {
             let Ok(resource) = self.applier.resource(&id).await else {
                 blind = true;
                 let sight = Sight::Unknown;
@@ -604,8 +634,11 @@ impl Deployer {
                 }
             };
             resources.insert(id.kind.clone(), resource);
-            let sight = Sight::of_answer(live, key);
-            blind |= sight == Sight::Unknown;
+            let sight = match live {
+                Ok(Some(live)) if self.shares(key, entry, &live).await => Sight::Shared(live),
+                live => Sight::of_answer(live, key),
+            };
+            blind |= matches!(sight, Sight::Unknown | Sight::Shared(_));
             observed.push(Observed { id, sight });
         }
         self.applier.watches.set(key, &resources);
@@ -614,7 +647,9 @@ impl Deployer {
             sight: Sight::Unknown,
         }));
         let manifests = json!(outcome::manifest_statuses(&observed, description));
-        if description["status"]["manifestStatuses"] != manifests {
+        if description["status"]["manifestStatuses"] == manifests {
+            self.note_reported(key, description);
+        } else {
             self.patch_status(key, &json!({"status": {"manifestStatuses": manifests}}))
                 .await?;
         }
@@ -623,6 +658,22 @@ impl Deployer {
         } else {
             Outcome::Done
         })
+    }
+
+    /// Whether an object that is there is another Description's, and as this one wants it.
+    async fn shares(&self, key: &ObjectKey, entry: Entry, live: &Value) -> bool {
+        let Some(owner) = plan::owner(live).filter(|owner| owner != key) else {
+            return false;
+        };
+        let wanted = self.parts.contents.object(key, entry).await;
+        let wanted = wanted.map(|object| plan::prepare(object, key));
+        self.is_there(&owner)
+            && wanted.is_ok_and(|it| plan::step(&it, Some(live), |_| true) == plan::Step::Share)
+    }
+
+    /// Whether the child has a Description of this key.
+    fn is_there(&self, key: &ObjectKey) -> bool {
+        key.namespace == self.parts.namespace && self.descriptions.get_key(key).is_some()
     }
 
     async fn report(
@@ -640,8 +691,20 @@ impl Deployer {
         let status = outcome::status(&basis, verdict, manifests, self.parts.env.now());
         match outcome::status_patch(&basis, status) {
             Some(patch) => self.patch_status(key, &patch).await,
-            None => Ok(()),
+            None => {
+                self.note_reported(key, &basis);
+                Ok(())
+            }
         }
+    }
+
+    /// Notes what a Description, or a patch of its status, says about its objects: that is how the child is seen.
+    fn note_reported(&self, key: &ObjectKey, description: &Value) {
+        let says = hash_of(&description["status"]["manifestStatuses"]);
+        self.reported
+            .lock()
+            .expect("no holder panics")
+            .insert(key.clone(), says);
     }
 
     /// Whether a Description says something else about its objects than was last reported: another reported, or an
@@ -654,11 +717,7 @@ impl Deployer {
 
     async fn patch_status(&self, key: &ObjectKey, patch: &Value) -> Result<(), kubeio::Error> {
         // Before it is sent: its event may be here before its answer.
-        let says = hash_of(&patch["status"]["manifestStatuses"]);
-        self.reported
-            .lock()
-            .expect("no holder panics")
-            .insert(key.clone(), says);
+        self.note_reported(key, patch);
         let answer = self
             .parts
             .parent

@@ -156,7 +156,12 @@ impl fmt::Display for Problem {
                     None => Ok(()),
                 }
             }
-            Self::OwnedByAnother { id, other } => write!(f, "{id}: belongs to Description {other}"),
+            Self::OwnedByAnother { id, other } => {
+                write!(
+                    f,
+                    "{id}: belongs to Description {other}, which wants it otherwise"
+                )
+            }
             Self::Terminating(id) => write!(f, "{id}: is being deleted; it is made again when it is gone"),
             Self::NoNamespace(id) => write!(f, "{id}: its namespace could not be made"),
             Self::Refused { id, message } => write!(f, "{id}: {message}"),
@@ -178,6 +183,8 @@ impl fmt::Display for Problem {
 pub enum Sight {
     /// It is there as the Description's.
     Ours(Value),
+    /// It is there as another Description's, and as this one wants it.
+    Shared(Value),
     /// It is not there, or it is somebody else's.
     NotOurs,
     /// Nobody could look.
@@ -214,15 +221,17 @@ pub struct Observed {
 }
 
 /// The entries of `manifestStatuses`. One with an `observedStatus`, empty for kinds that have none, was seen in the
-/// child as the Description's; what cannot be seen any more keeps what was seen last.
+/// child as the Description's, or as it wants it; what cannot be seen any more keeps what was seen last.
 pub fn manifest_statuses(observed: &[Observed], description: &Value) -> Vec<Value> {
     observed
         .iter()
         .map(|Observed { id, sight }| {
             let mut entry = id.to_feed();
             let status = match sight {
-                Sight::Ours(live) => Some(live.get("status").filter(|status| status.is_object()))
-                    .map(|status| status.cloned().unwrap_or_else(|| json!({}))),
+                Sight::Ours(live) | Sight::Shared(live) => {
+                    Some(live.get("status").filter(|status| status.is_object()))
+                        .map(|status| status.cloned().unwrap_or_else(|| json!({})))
+                }
                 Sight::NotOurs => None,
                 Sight::Unknown => last_seen(description, id).cloned(),
             };
@@ -231,10 +240,10 @@ pub fn manifest_statuses(observed: &[Observed], description: &Value) -> Vec<Valu
             }
             // So that the parent can tell whether the status is about what was applied.
             let generation = match sight {
-                Sight::Ours(live) if live["status"]["observedGeneration"].is_i64() => {
+                Sight::Ours(live) | Sight::Shared(live) if live["status"]["observedGeneration"].is_i64() => {
                     json!(meta::generation(live))
                 }
-                Sight::Ours(_) | Sight::NotOurs => Value::Null,
+                Sight::Ours(_) | Sight::Shared(_) | Sight::NotOurs => Value::Null,
                 Sight::Unknown => {
                     last_entry(description, id).map_or(Value::Null, |it| it["generation"].clone())
                 }

@@ -207,7 +207,9 @@ pub enum Step {
     Merge(Value),
     /// It is being deleted: wait until it is gone.
     Wait,
-    /// Another Description, which is there, has it.
+    /// Another Description, which is there, has it, and as this one wants it.
+    Share,
+    /// Another Description, which is there, has it, and wants it otherwise.
     Refuse(ObjectKey),
 }
 
@@ -223,7 +225,11 @@ pub fn step(desired: &Desired, live: Option<&Value>, is_there: impl Fn(&ObjectKe
     if let Some(other) = owner(live).filter(|other| Some(other) != ours.as_ref())
         && is_there(&other)
     {
-        return Step::Refuse(other);
+        return if is_as_wanted(&desired.object, live) {
+            Step::Share
+        } else {
+            Step::Refuse(other)
+        };
     }
     if !drifted(&desired.object, live) {
         return Step::Nothing;
@@ -246,6 +252,15 @@ pub fn step(desired: &Desired, live: Option<&Value>, is_there: impl Fn(&ObjectKe
             }
         }
     }
+}
+
+/// Whether a live object is as it is wanted but for the marks that say for whom it was applied.
+fn is_as_wanted(wanted: &Value, live: &Value) -> bool {
+    let mut wanted = wanted.clone();
+    let notes = meta::ensure_annotations(&mut wanted);
+    notes.remove(annotations::OWNED_BY_DESCRIPTION);
+    notes.remove(annotations::LAST_APPLIED);
+    !drifted(&wanted, live)
 }
 
 /// Whether a live object lacks something of the wanted one. What others added is no drift, nor is its status or what

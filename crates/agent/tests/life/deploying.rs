@@ -416,6 +416,55 @@ async fn two_descriptions_do_not_fight_over_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_two_descriptions_want_alike_is_shared_and_goes_with_the_last() {
+    let (world, agent) = World::joined().await;
+    let (namespaces, maps) = (&kubernetes::NAMESPACES, &kubernetes::CONFIG_MAPS);
+    let (parent, own) = (&world.parent, Some(NAMESPACE));
+    world
+        .describe("first", &[namespace("shop"), config_map("c", "1")])
+        .await;
+    world.phase("first", "Success").await;
+    world
+        .describe("second", &[namespace("shop"), config_map("d", "1")])
+        .await;
+    let second = world.phase("second", "Success").await;
+    let seen = &second["status"]["manifestStatuses"][0]["observedStatus"];
+    assert_eq!(seen["phase"], "Active", "what is shared is reported");
+    let owner = |object: &Value| object["metadata"]["annotations"][annotations::OWNED_BY_DESCRIPTION].clone();
+    let shop = world.child.get(namespaces, None, "shop").await.unwrap();
+    assert_eq!(owner(&shop), format!("{NAMESPACE}.first"));
+
+    // Whose namespace cannot be as it is wanted still gets what is in it.
+    let mut otherwise = namespace("shop");
+    otherwise["metadata"]["labels"] = json!({"tier": "gold"});
+    world.describe("third", &[otherwise, config_map("e", "1")]).await;
+    let third = world.phase("third", "Failure").await;
+    assert!(
+        third["status"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("Namespace shop")
+    );
+    world.wait(&world.child, maps, Some("shop"), "e", |_| true).await;
+    world.delete(parent, &apps::DESCRIPTIONS, own, "third").await;
+    world.gone(parent, &apps::DESCRIPTIONS, own, "third").await;
+
+    world.delete(parent, &apps::DESCRIPTIONS, own, "first").await;
+    world.gone(parent, &apps::DESCRIPTIONS, own, "first").await;
+    world.gone(&world.child, maps, Some("shop"), "c").await;
+    let kept = world
+        .wait(&world.child, namespaces, None, "shop", |it| {
+            owner(it) == format!("{NAMESPACE}.second")
+        })
+        .await;
+    assert_eq!(kept["metadata"]["uid"], shop["metadata"]["uid"]);
+    world.child.get(maps, Some("shop"), "d").await.unwrap();
+    world.delete(parent, &apps::DESCRIPTIONS, own, "second").await;
+    world.gone(&world.child, namespaces, None, "shop").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_chart_is_declined_and_its_release_let_go() {
     let (world, agent) = World::joined().await;
     let releases = &apps::HELM_RELEASES;

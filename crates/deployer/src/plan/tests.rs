@@ -154,8 +154,12 @@ fn steps_of_one_object() {
     let mut others = good.clone();
     meta::set_annotation(&mut others, annotations::OWNED_BY_DESCRIPTION, "edge.other");
     let other = ObjectKey::new("edge", "other");
+    meta::set_annotation(&mut others, annotations::LAST_APPLIED, "{}");
+    assert_eq!(step(&wanted, Some(&others), |key| *key == other), Step::Share);
+    let mut otherwise = others.clone();
+    otherwise["spec"]["replicas"] = json!(9);
     assert_eq!(
-        step(&wanted, Some(&others), |key| *key == other),
+        step(&wanted, Some(&otherwise), |key| *key == other),
         Step::Refuse(other.clone())
     );
     let Step::Strategic(taken) = step(&wanted, Some(&others), nobody) else {
