@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use crate::action::Action;
 use crate::owned;
+use crate::plan::Room;
 use crate::replicasets::push_status;
 use crate::world::{
     JOBS, PODS, World, condition, controlled_by, deleting, name, namespace, number, pod_active, text,
 };
 
-pub(crate) fn plan(world: &World, now: &str, random: u64, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, now: &str, random: u64, room: &mut Room, actions: &mut Vec<Action>) {
     for job in world
         .jobs
         .iter()
@@ -45,7 +46,7 @@ pub(crate) fn plan(world: &World, now: &str, random: u64, actions: &mut Vec<Acti
                 .min(parallelism)
                 .saturating_sub(active);
             let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
-            for pod_name in owned::fresh_names(job, random, &taken, missing) {
+            for pod_name in owned::fresh_names(job, random, &taken, room.take(missing)) {
                 actions.push(Action::Create {
                     resource: &PODS,
                     namespace: Some(namespace(job).to_owned()),

@@ -8,6 +8,31 @@ use crate::{
     NodeSpec, budgets, daemonsets, deployments, jobs, kubelet, nodes, replicasets, scheduling, statefulsets,
 };
 
+/// How many pods a simulated cluster has at most: it lies in memory, in its parent's process.
+const MOST_PODS: usize = 3_000;
+
+/// How many more pods there may be.
+#[derive(Debug)]
+pub(crate) struct Room(usize);
+
+impl Room {
+    fn of(world: &World) -> Self {
+        Self(MOST_PODS.saturating_sub(world.pods.len()))
+    }
+
+    /// As many of these as there is room for; they take it.
+    pub(crate) fn take(&mut self, wanted: usize) -> usize {
+        let granted = wanted.min(self.0);
+        self.0 -= granted;
+        granted
+    }
+}
+
+/// Why there are fewer pods than are wanted.
+pub(crate) fn no_room() -> String {
+    format!("a simulated cluster has at most {MOST_PODS} pods")
+}
+
 /// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[must_use]
@@ -45,10 +70,11 @@ pub fn plan(specs: &[NodeSpec], world: &World, now: Timestamp, random: u64) -> P
     let mut clockwork = Clockwork { now, wake_at: None };
     nodes::plan(specs, world, &text, &mut actions);
     deployments::plan(world, &text, &mut actions);
-    replicasets::plan(world, random, &mut actions);
-    statefulsets::plan(world, &mut actions);
+    let mut room = Room::of(world);
+    replicasets::plan(world, random, &mut room, &mut actions);
+    statefulsets::plan(world, &mut room, &mut actions);
     daemonsets::plan(world, random, &mut actions);
-    jobs::plan(world, &text, random, &mut actions);
+    jobs::plan(world, &text, random, &mut room, &mut actions);
     scheduling::plan(world, &mut actions);
     kubelet::plan(world, &mut clockwork, &mut actions);
     budgets::plan(world, &mut clockwork, &mut actions);

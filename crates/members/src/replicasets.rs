@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 
 use crate::action::Action;
 use crate::owned;
+use crate::plan::{Room, no_room};
 use crate::world::{
     PODS, REPLICA_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready, text,
     uid,
 };
 
-pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, random: u64, room: &mut Room, actions: &mut Vec<Action>) {
     for set in world.replica_sets.iter().filter(|set| !deleting(set)) {
         let pods: Vec<&Arc<Value>> = world.pods.iter().filter(|pod| controlled_by(pod, set)).collect();
         let active: Vec<&Value> = pods
@@ -21,7 +22,9 @@ pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
             .collect();
         let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(0);
         let taken: Vec<&str> = pods.iter().map(|pod| name(pod)).collect();
-        for pod_name in owned::fresh_names(set, random, &taken, wanted.saturating_sub(active.len())) {
+        let missing = wanted.saturating_sub(active.len());
+        let granted = room.take(missing);
+        for pod_name in owned::fresh_names(set, random, &taken, granted) {
             actions.push(Action::Create {
                 resource: &PODS,
                 namespace: Some(namespace(set).to_owned()),
@@ -38,11 +41,20 @@ pub(crate) fn plan(world: &World, random: u64, actions: &mut Vec<Action>) {
             });
         }
         let ready = active.iter().filter(|pod| pod_ready(pod)).count();
-        let status = json!({
+        let mut status = json!({
             "replicas": active.len(), "fullyLabeledReplicas": active.len(),
             "readyReplicas": ready, "availableReplicas": ready,
             "observedGeneration": set.pointer("/metadata/generation").cloned().unwrap_or(json!(1)),
         });
+        let failed = json!([{
+            "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": no_room(),
+        }]);
+        let failing = set["status"].get("conditions").is_some_and(|it| *it == failed);
+        if granted < missing {
+            status["conditions"] = failed;
+        } else if failing {
+            status["conditions"] = Value::Null;
+        }
         push_status(set, &REPLICA_SETS, status, actions);
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::action::Action;
 use crate::owned;
+use crate::plan::Room;
 use crate::replicasets::push_status;
 use crate::world::{
     PODS, STATEFUL_SETS, World, controlled_by, deleting, name, namespace, number, pod_active, pod_ready,
@@ -12,7 +13,7 @@ use crate::world::{
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
+pub(crate) fn plan(world: &World, room: &mut Room, actions: &mut Vec<Action>) {
     for set in world.stateful_sets.iter().filter(|set| !deleting(set)) {
         let revision = format!(
             "{}-{}",
@@ -27,6 +28,10 @@ pub(crate) fn plan(world: &World, actions: &mut Vec<Action>) {
             .map(|pod| &**pod)
             .filter(|pod| controlled_by(pod, set))
             .collect();
+        let last = pods.iter().filter_map(|pod| ordinal(set, pod)).max();
+        let have = last.map_or(0, |last| last.saturating_add(1));
+        let missing = usize::try_from(wanted.saturating_sub(have)).unwrap_or(0);
+        let wanted = wanted.min(have.saturating_add(i64::try_from(room.take(missing)).unwrap_or(0)));
         let find = |ordinal: i64| {
             let wanted = format!("{}-{ordinal}", name(set));
             pods.iter().copied().find(|pod| name(pod) == wanted)

@@ -299,6 +299,31 @@ fn recreate_ends_the_old_pods_before_it_starts_new_ones() {
 }
 
 #[test]
+fn a_cluster_has_no_more_pods_than_it_has_room_for() {
+    let mut cluster = Cluster::new(1);
+    let many = i64::from(i32::MAX);
+    cluster.create("replicasets", workload("ReplicaSet", many, json!({})));
+    let mut parallel = workload("StatefulSet", many, json!({}));
+    parallel["spec"]["podManagementPolicy"] = json!("Parallel");
+    cluster.create("statefulsets", parallel);
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web", "namespace": "demo"},
+        "spec": {"completions": many, "parallelism": many, "template": template(json!({}))},
+    });
+    cluster.create("jobs", job);
+    let plan = plan(&cluster.specs, &cluster.world(), cluster.now, 1);
+    let pods =
+        |action: &&Action| matches!(action, Action::Create { resource, .. } if resource.plural == "pods");
+    assert_eq!(plan.actions.iter().filter(pods).count(), 3_000);
+    plan.actions
+        .into_iter()
+        .filter(|action| !pods(&action))
+        .for_each(|action| cluster.apply(action));
+    let failure = &cluster.get("replicasets", "web")["status"]["conditions"][0];
+    assert_eq!(failure["reason"], "FailedCreate", "{failure}");
+}
+
+#[test]
 fn stateful_pods_are_named_by_ordinal_and_go_from_the_end() {
     let mut cluster = Cluster::new(1);
     cluster.create("statefulsets", workload("StatefulSet", 3, json!({})));
