@@ -37,7 +37,8 @@ const PARALLEL: usize = 8;
 const REMOVAL_PERIOD: Duration = Duration::from_secs(2);
 /// Between two looks at objects whose kind cannot be watched, or that change for another Description.
 const BLIND_PERIOD: Duration = Duration::from_mins(1);
-/// Before a report is repeated that another has overwritten: two who report may see the child at different times.
+/// Before a report is repeated that another has overwritten: two who report may see the child at different times. It
+/// doubles, for two who report differently would never end.
 const OVERWRITTEN_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks at everything, whatever the watches say.
 const RESYNC_PERIOD: Duration = Duration::from_mins(30);
@@ -89,8 +90,8 @@ pub struct Deployer {
     queue: Queue<ObjectKey>,
     /// Last told verdict of each Description, so that an event is recorded once.
     told: Mutex<BTreeMap<ObjectKey, String>>,
-    /// What was last written into each Description about its objects, hashed.
-    reported: Mutex<BTreeMap<ObjectKey, u64>>,
+    /// What was last written into each Description about its objects.
+    reported: Mutex<BTreeMap<ObjectKey, Reported>>,
     orphans: Orphans,
 }
 
@@ -147,11 +148,10 @@ impl Deployer {
                 }
                 if plan::asks_anew(change.old.as_deref(), change.new.as_deref()) {
                     self.queue.add(change.key);
-                } else if change
-                    .new
-                    .is_some_and(|new| self.is_overwritten(&change.key, &new))
+                } else if let Some(new) = change.new
+                    && let Some(pause) = self.overwritten(&change.key, &new)
                 {
-                    self.queue.add_after(change.key, OVERWRITTEN_PAUSE);
+                    self.queue.add_after(change.key, pause);
                 }
             }
         };
@@ -701,18 +701,22 @@ impl Deployer {
     /// Notes what a Description, or a patch of its status, says about its objects: that is how the child is seen.
     fn note_reported(&self, key: &ObjectKey, description: &Value) {
         let says = hash_of(&description["status"]["manifestStatuses"]);
-        self.reported
-            .lock()
-            .expect("no holder panics")
-            .insert(key.clone(), says);
+        let mut reported = self.reported.lock().expect("no holder panics");
+        if reported.get(key).is_none_or(|it| it.says != says) {
+            let overwritten = 0;
+            reported.insert(key.clone(), Reported { says, overwritten });
+        }
     }
 
-    /// Whether a Description says something else about its objects than was last reported: another reported, or an
-    /// older report of this deployer came late.
-    fn is_overwritten(&self, key: &ObjectKey, description: &Value) -> bool {
-        let reported = self.reported.lock().expect("no holder panics");
-        let says = &description["status"]["manifestStatuses"];
-        reported.get(key).is_some_and(|hash| *hash != hash_of(says))
+    /// After what time to look again at a Description that says something else about its objects than was last
+    /// reported: another reported, or an older report of this deployer came late.
+    fn overwritten(&self, key: &ObjectKey, description: &Value) -> Option<Duration> {
+        let mut reported = self.reported.lock().expect("no holder panics");
+        let says = hash_of(&description["status"]["manifestStatuses"]);
+        let reported = reported.get_mut(key).filter(|it| it.says != says)?;
+        let pause = OVERWRITTEN_PAUSE.saturating_mul(1 << reported.overwritten.min(16));
+        reported.overwritten += 1;
+        Some(pause.min(RESYNC_PERIOD))
     }
 
     async fn patch_status(&self, key: &ObjectKey, patch: &Value) -> Result<(), kubeio::Error> {
@@ -812,6 +816,14 @@ impl Deployer {
             );
         }
     }
+}
+
+/// What was last written into a Description about its objects.
+struct Reported {
+    /// It, hashed.
+    says: u64,
+    /// How often another has overwritten it.
+    overwritten: u32,
 }
 
 fn hash_of(value: &Value) -> u64 {
