@@ -103,6 +103,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
             subscription: &sub,
             descriptions: &descriptions,
             cluster: &|_, _| clusters.first().cloned(),
+            template: &|feed| feeds.get(feed).cloned(),
             now: jiff::Timestamp::UNIX_EPOCH,
         }),
     ];

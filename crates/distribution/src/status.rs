@@ -2,7 +2,7 @@
 //! and `Available`.
 //!
 //! Objects are matched by uid labels, never by name labels, which long names do not have. A cluster or an object
-//! that nobody knows is left out; one that has not reported counts as not available. What is written is bounded,
+//! that nobody knows is left out; one that has not reported counts as not available, and one that was not delivered as not applied. What is written is bounded,
 //! however many clusters and feeds there are: see [`shorten`].
 
 mod report;
@@ -21,7 +21,7 @@ use self::report::{Numbers, Report, Row};
 use self::shorten::Entry;
 use self::tell::Causes;
 use crate::action::{Action, Next, Plan};
-use crate::feed::Feed;
+use crate::feed::{self, Feed};
 
 /// The largest Subscription that is written: etcd takes 1.5 MiB by default, and the server adds who manages which
 /// fields.
@@ -36,6 +36,8 @@ pub struct View<'a> {
     pub descriptions: &'a [Arc<Value>],
     /// The ManagedCluster of a binding: namespace and name.
     pub cluster: &'a dyn Fn(&str, &str) -> Option<Arc<Value>>,
+    /// The template of a feed.
+    pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
     /// The time of a condition that changes.
     pub now: Timestamp,
 }
@@ -167,13 +169,29 @@ impl Sum {
         }
         let mut completed = vec![true; known.len()];
         let mut entries = Vec::new();
-        for feed in Feed::all_of(view.subscription) {
-            let rows: Vec<Row> = known.iter().map(|(_, report)| report.row(&feed)).collect();
+        let feeds = Feed::all_of(view.subscription);
+        let objects = objects(&feeds);
+        for feed in feeds {
+            let rows: Vec<Row> = known
+                .iter()
+                .map(|(_, report)| report.row(&feed, objects))
+                .collect();
+            let trouble = if rows.iter().any(|row| row.undelivered) {
+                feed::trouble(&feed, (view.template)(&feed).as_deref())
+            } else {
+                None
+            };
             for ((completed, row), (cluster, _)) in completed.iter_mut().zip(&rows).zip(&known) {
                 *completed &= row.is_available();
-                if let Some(why) = &row.why {
-                    unavailable.add(&format!("{feed} {why}"), meta::name(cluster));
+                let Some(why) = &row.why else { continue };
+                let why = match &trouble {
+                    Some(trouble) if row.undelivered => trouble.note.clone(),
+                    Some(_) | None => format!("{feed} {why}"),
+                };
+                if row.undelivered {
+                    unapplied.add(&why, meta::name(cluster));
                 }
+                unavailable.add(&why, meta::name(cluster));
             }
             let mut head = feed.to_value();
             head["feedStatusSummary"] = summary(&rows);
@@ -233,8 +251,14 @@ impl Sum {
 pub(crate) fn first_unavailable(descriptions: &[Arc<Value>], feeds: &[Feed]) -> Option<String> {
     let own: Vec<&Arc<Value>> = descriptions.iter().collect();
     let report = Report::of(&own);
-    let why = |feed: &Feed| report.row(feed).why.map(|why| format!("{feed} {why}"));
+    let objects = objects(feeds);
+    let why = |feed: &Feed| report.row(feed, objects).why.map(|why| format!("{feed} {why}"));
     feeds.iter().find_map(why)
+}
+
+/// How many feeds are no charts.
+fn objects(feeds: &[Feed]) -> usize {
+    feeds.iter().filter(|feed| !feed.is_chart()).count()
 }
 
 /// What agents that execute no charts say about them, each saying once.

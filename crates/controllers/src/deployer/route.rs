@@ -138,7 +138,7 @@ impl Deployer {
                     .add(Job::Base(ObjectKey::new(&*change.key.namespace, base)));
             }
         }
-        if changed(change, &["/status", DELETION, "/metadata/labels"]) {
+        if changed(change, &["/spec", "/status", DELETION, "/metadata/labels"]) {
             self.wake_subscription(change.object(), Job::Status);
         }
         // What a cluster has or says may be what another waits for.
@@ -179,6 +179,7 @@ impl Deployer {
             for key in indexes.subscriptions.keys(&feeds) {
                 if comes_or_goes {
                     self.queue.add(Job::Subscription(key.clone()));
+                    self.queue.add(Job::Status(key.clone()));
                 }
                 if indexes.rollouts.has(&subscription_tie(&key.namespace, &key.name)) {
                     self.queue.add(Job::Rollout(key.clone()));

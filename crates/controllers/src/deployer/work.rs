@@ -283,7 +283,11 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::SUBSCRIPTIONS).get_key(key) else {
             return Outcome::Done;
         };
-        let tallies = self.indexes().tallies(&object);
+        let (tallies, templates) = {
+            let mut indexes = self.indexes();
+            let templates = indexes.templates_of(&Feed::all_of(&object));
+            (indexes.tallies(&object), templates)
+        };
         let descriptions: Vec<_> = tallies.iter().map(|it| Arc::clone(it.description())).collect();
         let plan = status::plan(&status::View {
             subscription: &object,
@@ -293,6 +297,7 @@ impl Deployer {
                     .cache(&clusters::MANAGED_CLUSTERS)
                     .get(Some(namespace), name)
             },
+            template: &|feed| lookup(&templates, feed),
             now: self.shared.env.now(),
         });
         self.finish(&object, reasons::FAILED_AGGREGATE_STATUS, plan).await

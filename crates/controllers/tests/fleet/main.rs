@@ -585,6 +585,38 @@ async fn a_missing_feed_is_told_on_the_subscription_once() {
         .await_events("Subscription", "app", "NonexistentService")
         .await;
     assert_eq!(told.len(), 1, "one event for all clusters");
+
+    // It is not applied, though all that is delivered is.
+    for home in &homes {
+        let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "name": "foo", "observedStatus": {}});
+        let status = json!({"phase": "Success", "observedGeneration": 9, "conditions": [], "manifestStatuses": [namespace]});
+        let name = description["metadata"]["name"].as_str().unwrap();
+        fleet.report(home, name, &status).await;
+    }
+    let says = |it: &serde_json::Value, words: &str| {
+        let conditions = it["status"]["conditions"].as_array();
+        let applied = conditions
+            .into_iter()
+            .flatten()
+            .find(|it| it["type"] == "Applied");
+        applied.is_some_and(|it| it["message"].as_str().unwrap().starts_with(words))
+    };
+    let subscriptions = &apps::SUBSCRIPTIONS;
+    fleet
+        .await_object(subscriptions, Some("default"), "app", |it| {
+            says(it, "1 of 2 cluster(s): Service foo/web in v1 does not exist")
+                || says(it, "2 of 2 cluster(s): Service foo/web in v1 does not exist")
+        })
+        .await;
+    // Once its template is there, that is no longer what is amiss.
+    fleet.manifest("v1", "Service", "foo", "web").await;
+    fleet
+        .await_object(subscriptions, Some("default"), "app", |it| {
+            !says(it, "1 of 2 cluster(s): Service foo/web in v1 does not exist")
+                && !says(it, "2 of 2 cluster(s): Service foo/web in v1 does not exist")
+        })
+        .await;
     fleet.stop().await;
 }
 

@@ -17,6 +17,8 @@ pub(super) type Numbers = BTreeMap<&'static str, i64>;
 pub(super) struct Row {
     /// Why it is not available, in words that several clusters can share; `None` if it is.
     pub(super) why: Option<String>,
+    /// Whether the cluster, which has applied all that it was given, was not given it.
+    pub(super) undelivered: bool,
     /// Its replicas.
     pub(super) numbers: Numbers,
 }
@@ -29,7 +31,7 @@ impl Row {
     fn silent(why: Option<&str>) -> Self {
         Self {
             why: why.map(str::to_owned),
-            numbers: Numbers::new(),
+            ..Self::default()
         }
     }
 }
@@ -38,8 +40,8 @@ impl Row {
 pub(super) struct Report {
     /// By kind, API group, namespace and name.
     rows: BTreeMap<(String, String, String, String), Row>,
-    /// Whether every Description of the cluster was carried out; false if there is none.
-    succeeded: bool,
+    /// How many objects are delivered, if the agent may not report each of them.
+    unlisted: Option<usize>,
     /// Why not everything is applied as it is wanted now; `None` if it is.
     pub(super) unapplied: Option<String>,
 }
@@ -69,7 +71,12 @@ impl Report {
                 rows.insert(identity(&chart), Row::silent(why));
             }
         }
-        let succeeded = !own.is_empty() && own.iter().all(|it| is_success(it));
+        let generic = || own.iter().filter(|it| it["spec"]["deployer"] != "Helm");
+        let count = |it: &&Arc<Value>| it["spec"]["raw"].as_array().map_or(0, Vec::len);
+        // Agents of ours report each object. Upstream's, which write no conditions, report some or none.
+        let unlisted = generic()
+            .any(|it| !it["status"]["conditions"].is_array())
+            .then(|| generic().map(count).sum());
         let unapplied = if own.is_empty() {
             Some("nothing is delivered yet".to_owned())
         } else {
@@ -77,19 +84,32 @@ impl Report {
         };
         Self {
             rows,
-            succeeded,
+            unlisted,
             unapplied,
         }
     }
 
-    /// An object that nobody reported is available if it has no status to speak of and was applied. A chart that is in
-    /// no Description is nowhere.
-    pub(super) fn row(&self, feed: &Feed) -> Row {
-        let silent = || {
-            let available = self.succeeded && !has_replicas(feed) && !feed.is_chart();
-            Row::silent((!available).then_some("is not reported"))
+    /// What is said of a feed; `objects`: how many of all feeds are no charts. One that nobody reported is available if it
+    /// has no status to speak of and was applied. Without a list of what was applied, it was if all have been delivered.
+    pub(super) fn row(&self, feed: &Feed, objects: usize) -> Row {
+        if let Some(row) = self.rows.get(&identity(feed)) {
+            return row.clone();
+        }
+        let undelivered = match self.unlisted {
+            _ if self.unapplied.is_some() => None,
+            Some(delivered) if !feed.is_chart() => (delivered < objects)
+                .then(|| format!("may not be delivered: {delivered} of {objects} object(s) are")),
+            Some(_) | None => Some("is not delivered".to_owned()),
         };
-        self.rows.get(&identity(feed)).cloned().unwrap_or_else(silent)
+        if undelivered.is_some() {
+            return Row {
+                why: undelivered,
+                undelivered: true,
+                ..Row::default()
+            };
+        }
+        let available = self.unapplied.is_none() && !has_replicas(feed);
+        Row::silent((!available).then_some("is not reported"))
     }
 }
 
@@ -213,7 +233,11 @@ pub(super) fn row(entry: &Value, applied: bool) -> Row {
             why(&feed, status, &numbers)
         }
     });
-    Row { why, numbers }
+    Row {
+        why,
+        numbers,
+        ..Row::default()
+    }
 }
 
 /// Why an object that is not available is not.

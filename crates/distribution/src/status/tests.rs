@@ -21,7 +21,7 @@ fn description(cluster: &str, phase: &str, observed: &Value) -> Arc<Value> {
     stranger["kind"] = json!("Stranger");
     Arc::new(
         json!({"metadata": {"namespace": format!("ns-{cluster}"), "name": "app-x-generic"},
-        "status": {"phase": phase, "manifestStatuses": [entry, stranger]}}),
+        "spec": {"raw": ["", ""]}, "status": {"phase": phase, "manifestStatuses": [entry, stranger]}}),
     )
 }
 
@@ -36,6 +36,7 @@ fn run(subscription: &Value, descriptions: &[Arc<Value>]) -> Plan {
         subscription,
         descriptions,
         cluster: &cluster,
+        template: &|feed| (feed.name != "nonesuch").then(|| Arc::new(json!({}))),
         now: Timestamp::UNIX_EPOCH,
     })
 }
@@ -195,7 +196,7 @@ fn what_was_refused_is_not_available() {
         let mut subscription = subscription();
         subscription["spec"]["feeds"] = json!([feed(of)]);
         subscription["status"]["bindingClusters"] = json!(["ns-a/a"]);
-        let report = json!({"metadata": {"namespace": "ns-a", "name": "app-x-generic"},
+        let report = json!({"metadata": {"namespace": "ns-a", "name": "app-x-generic"}, "spec": {"raw": [""]},
             "status": {"phase": phase, "manifestStatuses": entries}});
         let plan = run(&subscription, &[Arc::new(report)]);
         let Action::Patch { patch, .. } = &plan.actions[0] else {
@@ -211,7 +212,7 @@ fn what_was_refused_is_not_available() {
         let helm = json!({"metadata": {"namespace": "ns-a"}, "spec": {"charts": charts}, "status": {"phase": phase}});
         let report = Report::of(&[&Arc::new(helm)]);
         assert_eq!(
-            report.row(&Feed::from_value(&feed(CHART))).is_available(),
+            report.row(&Feed::from_value(&feed(CHART)), 0).is_available(),
             expected
         );
     }
@@ -297,6 +298,96 @@ fn what_was_applied_of_an_older_generation_is_not_applied() {
             panic!()
         };
         assert_eq!(condition(&patch["status"], "Applied")["status"], expected);
+    }
+}
+
+#[test]
+fn what_was_not_delivered_is_neither_applied_nor_available() {
+    const MAP: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "sec", "name": "extra"}"#;
+    const NO_TEMPLATE: &str =
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "sec", "name": "nonesuch"}"#;
+    const CHART: &str = r#"{"apiVersion": "apps.clusternet.io/v1alpha1", "kind": "HelmChart", "namespace": "sec", "name": "sql"}"#;
+    let mut web = feed(DEPLOYMENT);
+    web["observedStatus"] = ready(1);
+    let (there, extra) = ([web.clone(), feed(NAMESPACE)], feed(MAP));
+    let whole = [web.clone(), feed(NAMESPACE), extra];
+    // What is added, whether the agent is ours, how many objects are delivered, what is reported, and what is amiss.
+    type Case<'a> = (&'a str, bool, usize, &'a [Value], Option<&'a str>);
+    let rows: [Case<'_>; 9] = [
+        (MAP, true, 2, &there, Some("ConfigMap sec/extra is not delivered")),
+        (
+            MAP,
+            false,
+            2,
+            &there,
+            Some("ConfigMap sec/extra may not be delivered: 2 of 3 object(s) are"),
+        ),
+        (
+            MAP,
+            false,
+            2,
+            &[],
+            Some("ConfigMap sec/extra may not be delivered: 2 of 3 object(s) are"),
+        ),
+        (MAP, true, 3, &whole, None),
+        (MAP, false, 3, &there, None),
+        (
+            NO_TEMPLATE,
+            true,
+            2,
+            &there,
+            Some("ConfigMap sec/nonesuch in v1 does not exist"),
+        ),
+        (
+            NO_TEMPLATE,
+            false,
+            2,
+            &[],
+            Some("ConfigMap sec/nonesuch in v1 does not exist"),
+        ),
+        // Another takes its place.
+        (
+            NO_TEMPLATE,
+            true,
+            3,
+            &whole,
+            Some("ConfigMap sec/nonesuch in v1 does not exist"),
+        ),
+        (CHART, true, 2, &there, Some("HelmChart sec/sql is not delivered")),
+    ];
+    for (added, is_ours, delivered, reported, amiss) in rows {
+        let mut subscription = subscription();
+        subscription["spec"]["feeds"] = json!([feed(DEPLOYMENT), feed(NAMESPACE), feed(added)]);
+        subscription["status"]["bindingClusters"] = json!(["ns-a/a"]);
+        let mut report = json!({"metadata": {"namespace": "ns-a", "name": "app-x-generic", "generation": 2},
+            "spec": {"deployer": "Generic", "raw": vec![""; delivered]},
+            "status": {"phase": "Success", "manifestStatuses": reported}});
+        if is_ours {
+            report["status"]["observedGeneration"] = json!(2);
+            report["status"]["conditions"] = json!([]);
+        }
+        let status = written(&subscription, &[Arc::new(report)]);
+        let (applied, available) = (condition(&status, "Applied"), condition(&status, "Available"));
+        let case = format!("{added} {is_ours} {delivered}");
+        match amiss {
+            Some(amiss) => {
+                let expected = format!("1 of 1 cluster(s): {amiss} (a)");
+                for condition in [applied, available] {
+                    assert_eq!(condition["status"], "False", "{case}");
+                    let message = condition["message"].as_str().unwrap();
+                    assert!(message.contains(&expected), "{case}: {message}");
+                }
+                if is_ours {
+                    assert_eq!(applied["message"], expected, "and nothing else: {case}");
+                }
+            }
+            None => assert_eq!(applied["status"], "True", "{case}: {applied}"),
+        }
+        assert_eq!(
+            status["aggregatedStatuses"][2]["feedStatusDetails"][0]["available"],
+            amiss.is_none(),
+            "{case}"
+        );
     }
 }
 
