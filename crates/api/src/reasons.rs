@@ -63,6 +63,8 @@ pub const FAIL_OVER: &str = "FailOver";
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason of [`SCHEDULED_CONDITION`] at `False`: nothing can be decided.
 pub const UNDECIDED: &str = "Undecided";
+/// Reason of [`SCHEDULED_CONDITION`] at `False`: the spec makes no sense.
+pub const INVALID_SPEC: &str = "InvalidSpec";
 /// Event (normal): replicas stay where they are until enough are ready elsewhere. One of ours.
 pub const MOVE_HELD: &str = "MoveHeld";
 /// Event (normal): a change set lacks objects, so what it concerns stays as it is. One of ours.

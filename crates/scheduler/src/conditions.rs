@@ -4,7 +4,7 @@ use api::reasons;
 use jiff::Timestamp;
 use machinery::{conditions, meta};
 use placement::outage::IDLE;
-use placement::{Decision, Report};
+use placement::{Decision, InvalidSubscription, Report};
 use serde_json::{Value, json};
 
 /// The longest message.
@@ -29,11 +29,7 @@ pub(crate) fn wanted(
 ) -> Vec<Value> {
     let mut all = Vec::new();
     let mut say = |kind: &str, holds: bool, reason: &str, message: String| {
-        let status = if holds { "True" } else { "False" };
-        all.push(
-            json!({"type": kind, "status": status, "reason": reason, "message": shortened(message),
-            "lastTransitionTime": conditions::time(now)}),
-        );
+        all.push(condition(kind, holds, reason, message, now));
     };
     match decision {
         Decision::Bind { binding, .. } => {
@@ -75,6 +71,24 @@ pub(crate) fn wanted(
         Some(_) | None => {}
     }
     all
+}
+
+/// What is said of a Subscription that makes no sense.
+pub(crate) fn unread(error: &InvalidSubscription, now: Timestamp) -> Vec<Value> {
+    let message = format!("{error}; what is bound stays bound");
+    vec![condition(
+        reasons::SCHEDULED_CONDITION,
+        false,
+        reasons::INVALID_SPEC,
+        message,
+        now,
+    )]
+}
+
+fn condition(kind: &str, holds: bool, reason: &str, message: String, now: Timestamp) -> Value {
+    let status = if holds { "True" } else { "False" };
+    json!({"type": kind, "status": status, "reason": reason, "message": shortened(message),
+        "lastTransitionTime": conditions::time(now)})
 }
 
 fn shortened(mut message: String) -> String {
@@ -241,6 +255,27 @@ mod tests {
             patch.unwrap()["metadata"],
             json!({"uid": "u", "resourceVersion": "7"})
         );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_scheduled_and_is_again_once_it_makes_sense() {
+        let strange = json!({"matchExpressions": [{"key": "area", "operator": "Foo"}]});
+        let spec = json!({"subscribers": [{"clusterAffinity": strange}]});
+        let error = placement::Subscription::from_value(&json!({"spec": spec})).unwrap_err();
+        let mut object = json!({"metadata": {}});
+        assert_eq!(after(&mut object, &bind(), None, 1), ["Scheduled True Scheduled"]);
+        let said = unread(&error, Timestamp::from_second(2).unwrap());
+        let patch = patch(&object, &said).unwrap();
+        machinery::patch::merge_patch(&mut object, &patch);
+        let condition = &object["status"]["conditions"][0];
+        assert_eq!(
+            (&condition["status"], &condition["reason"]),
+            (&json!("False"), &json!("InvalidSpec"))
+        );
+        let message = condition["message"].as_str().unwrap();
+        assert!(message.contains("Foo") && message.ends_with("; what is bound stays bound"));
+        assert!(!lack(&own(&object), &said), "once is enough");
+        assert_eq!(after(&mut object, &bind(), None, 3), ["Scheduled True Scheduled"]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ struct Scheduler<'a> {
     subscriptions: Watched<Kept>,
     clusters: Watched<Option<Seen>>,
     inventories: Watched<Inventory>,
-    /// Subscriptions that can be read and have a known scheduler name.
+    /// Subscriptions that have a known scheduler name; nothing is decided of those that cannot be read.
     known: BTreeMap<ObjectKey, Arc<Kept>>,
     interests: Interests<ObjectKey>,
     fleet: Fleet,
@@ -209,28 +209,27 @@ impl<'a> Scheduler<'a> {
         };
         let thaws = |old: &Kept| old.is_frozen && !new.is_frozen;
         let spec_changed = old.is_none_or(|old| !new.has_spec_of(&old) || thaws(&old));
+        if self.config.placement.profile(&new.scheduler_name).is_none() {
+            // Somebody else's.
+            self.forget(&key);
+            return;
+        }
         match &new.read {
-            Ok(subscription)
-                if self
-                    .config
-                    .placement
-                    .profile(&subscription.scheduler_name)
-                    .is_some() =>
-            {
+            Ok(_) => {
                 self.remember(key.clone(), new);
                 if spec_changed {
                     self.edited(key);
                 }
             }
-            Ok(_) => {
-                // Somebody else's.
-                self.forget(&key);
-            }
             Err(error) => {
-                self.forget(&key);
                 if spec_changed {
+                    self.forget(&key);
                     self.warn(&key, &new, &error.to_string());
+                    // Its condition is to say so, too.
+                    let now = self.now();
+                    self.queue.add(key.clone(), 0, now);
                 }
+                self.known.insert(key, new);
             }
         }
     }
@@ -353,7 +352,10 @@ impl<'a> Scheduler<'a> {
             answers,
         } = asked;
         let all_answered = answers.values().all(Result::is_ok);
-        let profile = self.known.get(&cycle.item.key).map_or("", |it| it.profile());
+        let profile = self
+            .known
+            .get(&cycle.item.key)
+            .map_or("", |it| it.scheduler_name.as_str());
         self.config
             .metrics
             .phase(Phase::Predict, all_answered, profile, self.now() - cycle.began);
@@ -378,8 +380,12 @@ impl<'a> Scheduler<'a> {
         let Some(kept) = self.known.get(&cycle.item.key).map(Arc::clone) else {
             return;
         };
-        let Ok(subscription) = &kept.read else {
-            return;
+        let subscription = match &kept.read {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                let conditions = conditions::unread(error, self.env.now());
+                return self.tell(cycle, Arc::clone(&kept), conditions);
+            }
         };
         let Some(profile) = self.config.placement.profile(&subscription.scheduler_name) else {
             return;
@@ -494,7 +500,16 @@ impl<'a> Scheduler<'a> {
             Act::Nothing | Act::Ask(_) => {}
         }
         self.look_again(&cycle, again);
-        if conditions::lack(&kept.conditions, &write.conditions) {
+        self.tell(cycle, kept, write.conditions);
+    }
+
+    /// Writes conditions, unless they are there, of a decision that binds nothing.
+    fn tell(&mut self, cycle: Cycle, kept: Arc<Kept>, conditions: Vec<Value>) {
+        if conditions::lack(&kept.conditions, &conditions) {
+            let write = Write {
+                binding: None,
+                conditions,
+            };
             self.writing.start(cycle, kept, write, None);
         }
     }
@@ -511,7 +526,7 @@ impl<'a> Scheduler<'a> {
     fn ended(&self, cycle: &Cycle, kept: &Kept, result: Ended) {
         self.config
             .metrics
-            .ended(result, kept.profile(), self.now() - cycle.began);
+            .ended(result, &kept.scheduler_name, self.now() - cycle.began);
     }
 
     fn warn(&self, key: &ObjectKey, kept: &Kept, note: &str) {
@@ -538,7 +553,7 @@ impl<'a> Scheduler<'a> {
         if write.binding.is_some() {
             self.config
                 .metrics
-                .phase(Phase::Bind, answer.is_ok(), kept.profile(), took);
+                .phase(Phase::Bind, answer.is_ok(), &kept.scheduler_name, took);
         }
         let key = &cycle.item.key;
         let now = self.now();

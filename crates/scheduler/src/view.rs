@@ -20,6 +20,8 @@ pub(crate) struct Kept {
     /// Its resource version, while nobody has written any status.
     pub(crate) bare: Option<String>,
     pub(crate) deleting: bool,
+    /// Who is to schedule it, and by which profile.
+    pub(crate) scheduler_name: String,
     /// Whether a change set that is not complete keeps it as it is.
     pub(crate) is_frozen: bool,
     /// For how long it asks that edits are waited for.
@@ -39,6 +41,10 @@ impl Kept {
                 .is_null()
                 .then(|| meta::resource_version(object).to_owned()),
             deleting: meta::is_deleting(object),
+            scheduler_name: object["spec"]["schedulerName"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
             is_frozen: change_set::is_frozen(object),
             settle: settle::asked(object),
             conditions: conditions::own(object),
@@ -54,11 +60,6 @@ impl Kept {
             (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
         };
         same && self.generation == other.generation && self.uid == other.uid
-    }
-
-    /// The profile that it is decided by.
-    pub(crate) fn profile(&self) -> &str {
-        self.read.as_ref().map_or("", |it| it.scheduler_name.as_str())
     }
 
     /// What an event is about.

@@ -180,6 +180,34 @@ impl Parent {
             .unwrap();
     }
 
+    async fn edit(&self, name: &str, patch: &Value) {
+        let resource = &apps::SUBSCRIPTIONS;
+        self.client
+            .patch(resource, Some("default"), name, None, Patch::Merge, patch)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the condition `Scheduled` of the Subscription says this, and returns its message.
+    async fn await_scheduled(&self, status: &str, reason: &str) -> String {
+        for _ in 0..400 {
+            let object = self
+                .client
+                .get(&apps::SUBSCRIPTIONS, Some("default"), "app")
+                .await
+                .unwrap();
+            let conditions = object["status"]["conditions"].as_array();
+            let mut said = conditions.into_iter().flatten();
+            if let Some(said) =
+                said.find(|it| it["type"] == "Scheduled" && it["status"] == status && it["reason"] == reason)
+            {
+                return said["message"].as_str().unwrap().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("never Scheduled={status} for {reason}");
+    }
+
     async fn await_bound(&self, expected: &[&str]) -> Value {
         self.await_bound_as("app", expected).await
     }
@@ -295,6 +323,35 @@ async fn keeps_the_last_binding_when_nothing_fits_and_says_so() {
         .unwrap();
     // A cluster that is gone is no copy to keep.
     parent.await_bound(&[]).await;
+    parent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_edited_into_nonsense_stays_bound_and_says_so_until_it_makes_sense_again() {
+    let parent = Parent::start().await;
+    parent.cluster("a", "1").await;
+    parent.subscribe("1").await;
+    parent.await_bound(&["ns-a/a"]).await;
+    parent.await_scheduled("True", "Scheduled").await;
+    let subscribers = |operator: &str| {
+        let expression = json!({"key": "area", "operator": operator, "values": ["1"]});
+        json!({"spec": {"subscribers": [{"clusterAffinity": {"matchExpressions": [expression]}}]}})
+    };
+    for _ in 0..2 {
+        parent.edit("app", &subscribers("Foo")).await;
+        let said = parent.await_scheduled("False", "InvalidSpec").await;
+        assert!(
+            said.contains("Foo") && said.ends_with("; what is bound stays bound"),
+            "{said}"
+        );
+        parent.await_bound(&["ns-a/a"]).await;
+        parent.edit("app", &subscribers("In")).await;
+        let said = parent.await_scheduled("True", "Scheduled").await;
+        assert_eq!(said, "bound to 1 cluster(s)");
+    }
+    // It is followed as before.
+    parent.cluster("b", "1").await;
+    parent.await_bound(&["ns-a/a", "ns-b/b"]).await;
     parent.stop().await;
 }
 
