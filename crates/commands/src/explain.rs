@@ -16,7 +16,8 @@ use kubeio::ListOptions;
 use machinery::meta;
 use placement::explain::{Row, explain as rows};
 use placement::{
-    Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Snapshot, Strategy, Subscription, place,
+    Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Snapshot, Strategy, Subscription, UNDIVIDED,
+    place,
 };
 use serde_json::{Value, json};
 
@@ -233,7 +234,11 @@ fn replicas_text(subscription: &Subscription, cluster: &ClusterKey) -> String {
 /// What comes of it.
 fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
     match decision {
-        Decision::Bind { binding, short } => {
+        Decision::Bind {
+            binding,
+            short,
+            is_undivided,
+        } => {
             let mut text = if placement::status_patch(&object["status"], binding).is_some() {
                 let names: Vec<String> = binding.clusters().iter().map(ToString::to_string).collect();
                 format!("The scheduler is about to bind it to {}.", names.join(", "))
@@ -242,6 +247,9 @@ fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
             };
             for (feed, count) in short {
                 text.push_str(&format!(" No cluster has room for {count} replica(s) of {feed}."));
+            }
+            if *is_undivided {
+                text.push_str(&format!(" But {UNDIVIDED}."));
             }
             text
         }

@@ -88,6 +88,10 @@ pub struct Placement<'a> {
     pub fail_over: Option<Report>,
 }
 
+/// What people should hear when there is no weight to divide replicas by.
+pub const UNDIVIDED: &str = "no subscriber that selects a cluster of these has a weight above 0, so replicas are not \
+                             divided: each cluster gets all of them";
+
 /// What the scheduler is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision<'a> {
@@ -97,6 +101,8 @@ pub enum Decision<'a> {
         binding: Binding<'a>,
         /// For each feed key how many replicas found no room: say so, look again when there may be some.
         short: BTreeMap<String, u32>,
+        /// Whether replicas are to be divided by weight and no cluster has any: say [`UNDIVIDED`].
+        is_undivided: bool,
     },
     /// Ask these clusters for their room, then decide again with the answers.
     Predict(Vec<&'a ClusterKey>),

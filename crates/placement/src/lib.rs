@@ -30,7 +30,9 @@ pub mod taints;
 pub use api::feed::Feed;
 pub use bind::{Binding, status_patch};
 pub use config::{Config, ConfigError, PredictorArgs, Profile};
-pub use decision::{Decision, Failure, FitError, Placement, Snapshot, Tolerance, Verdict, Waiting};
+pub use decision::{
+    Decision, Failure, FitError, Placement, Snapshot, Tolerance, UNDIVIDED, Verdict, Waiting,
+};
 pub use fleet::Fleet;
 pub use model::{
     Bound, Cluster, ClusterKey, InvalidSubscription, Inventory, Strategy, Subscriber, Subscription, Wanted,

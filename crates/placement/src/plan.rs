@@ -103,6 +103,7 @@ fn settle<'a>(
             Decision::Bind {
                 binding: Binding::whole(chosen.iter().map(key).collect(), spec_hash),
                 short: BTreeMap::new(),
+                is_undivided: false,
             }
         }
         Division::ByWeight(inventory) => {
@@ -111,9 +112,11 @@ fn settle<'a>(
             let Some(replicas) = divide(subscription, inventory, &clusters, outages) else {
                 return unfit(snapshot, survey);
             };
+            let is_undivided = replicas.is_empty() && inventory.is_divisible();
             Decision::Bind {
                 binding: Binding::new(chosen.iter().map(key).collect(), replicas, spec_hash),
                 short: BTreeMap::new(),
+                is_undivided,
             }
         }
         Division::ByRoom(inventory) => {
@@ -133,7 +136,11 @@ fn settle<'a>(
             let Assigned { shares, short } = assigned;
             let (clusters, replicas) = shares.into_parts();
             let binding = Binding::new(clusters, replicas, spec_hash);
-            Decision::Bind { binding, short }
+            Decision::Bind {
+                binding,
+                short,
+                is_undivided: false,
+            }
         }
     }
 }

@@ -313,6 +313,45 @@ fn divides_by_the_weights_of_all_matching_subscribers() {
     }
 }
 
+#[test]
+fn says_where_no_weight_divides_the_replicas() {
+    let feeds = json!([{"kind": "D", "apiVersion": "v1", "name": "x"}]);
+    let clusters = ["member1 a=1", "member2 b=2"];
+    // What each subscriber selects and weighs, how many replicas are wanted, and whether there is something to say.
+    type Row<'a> = (&'a [(&'a str, u32)], Option<u32>, bool);
+    let rows: [Row<'_>; 4] = [
+        (&[("a=1", 0), ("b=2", 0)], Some(3), true),
+        (&[("a=1", 0), ("b=2", 1)], Some(3), false),
+        // The one that weighs selects nobody.
+        (&[("a=1", 0), ("c=3", 5)], Some(3), true),
+        (&[("a=1", 0), ("b=2", 0)], None, false),
+    ];
+    for (subscribers, desired, expected) in rows {
+        let subscribers: Vec<Value> = subscribers
+            .iter()
+            .map(|(label, weight)| json!({"clusterAffinity": selector(label), "weight": weight}))
+            .collect();
+        let spec = json!({"schedulingStrategy": "Dividing", "subscribers": subscribers, "feeds": feeds});
+        let mut wanted = feeds.clone();
+        if let Some(desired) = desired {
+            wanted[0]["desiredReplicas"] = json!(desired);
+        }
+        let inventory = Inventory::from_value(&json!({"spec": {"feeds": wanted}}));
+        let Decision::Bind {
+            binding,
+            is_undivided,
+            ..
+        } = decision(spec, &clusters, Some(&inventory)).decision
+        else {
+            panic!("{subscribers:?}")
+        };
+        assert_eq!(is_undivided, expected, "{subscribers:?}");
+        if expected {
+            assert!(binding.replicas().is_empty(), "each gets all of them");
+        }
+    }
+}
+
 /// A fleet whose replicas are divided by room.
 struct Divided {
     /// As [`cluster`] reads them.
@@ -382,7 +421,7 @@ impl Divided {
             }
         };
         let (binding, short) = match decision {
-            Decision::Bind { binding, short } => (binding, short),
+            Decision::Bind { binding, short, .. } => (binding, short),
             Decision::Failed(failure) => return failure.to_string(),
             Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) => panic!("undecided"),
         };

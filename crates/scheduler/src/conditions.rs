@@ -4,7 +4,7 @@ use api::reasons;
 use jiff::Timestamp;
 use machinery::{conditions, meta};
 use placement::outage::IDLE;
-use placement::{Decision, InvalidSubscription, Report};
+use placement::{Decision, InvalidSubscription, Report, UNDIVIDED};
 use serde_json::{Value, json};
 
 /// The longest message.
@@ -32,8 +32,15 @@ pub(crate) fn wanted(
         all.push(condition(kind, holds, reason, message, now));
     };
     match decision {
-        Decision::Bind { binding, .. } => {
-            let message = format!("bound to {} cluster(s)", binding.clusters().len());
+        Decision::Bind {
+            binding,
+            is_undivided,
+            ..
+        } => {
+            let mut message = format!("bound to {} cluster(s)", binding.clusters().len());
+            if *is_undivided {
+                message.push_str(&format!("; {UNDIVIDED}"));
+            }
             say(reasons::SCHEDULED_CONDITION, true, reasons::SCHEDULED, message);
         }
         Decision::Unfit { error, .. } => {
@@ -174,6 +181,7 @@ mod tests {
         Decision::Bind {
             binding: Binding::default(),
             short: std::collections::BTreeMap::new(),
+            is_undivided: false,
         }
     }
 
@@ -295,6 +303,19 @@ mod tests {
         assert!(!stuck.is_good());
         assert_eq!(stuck.message, "NoTarget: NoTarget it is");
         assert!(news(&own(&object), Some(&report(IDLE))).is_some(), "it is over");
+    }
+
+    #[test]
+    fn says_that_nothing_divides() {
+        let undivided = Decision::Bind {
+            binding: Binding::default(),
+            short: std::collections::BTreeMap::new(),
+            is_undivided: true,
+        };
+        let said = wanted(&[], &undivided, None, Timestamp::UNIX_EPOCH);
+        assert_eq!(said[0]["status"], "True");
+        let expected = format!("bound to 0 cluster(s); {UNDIVIDED}");
+        assert_eq!(said[0]["message"], expected);
     }
 
     #[test]

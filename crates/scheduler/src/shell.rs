@@ -13,7 +13,7 @@ use kubeio::{Cache, CacheOptions, Change, Changes, Client, Elector, Error, Event
 use placement::queue::{Item, Queue};
 use placement::{
     Binding, Cluster, ClusterKey, Decision, Fleet, Inventory, Names, Placement, Prediction, Snapshot,
-    Subscription, decide, keep,
+    Subscription, UNDIVIDED, decide, keep,
 };
 use runtime::{CancellationToken, Chain};
 use serde_json::Value;
@@ -475,13 +475,14 @@ impl<'a> Scheduler<'a> {
             Act::Bind {
                 binding,
                 warning,
+                is_short,
                 result,
             } => {
                 if let Some(warning) = &warning {
                     self.warn(&cycle.item.key, &kept, warning);
-                    if result == Ended::Scheduled {
-                        again = again.into_iter().chain([ROOM_PERIOD]).min();
-                    }
+                }
+                if is_short {
+                    again = again.into_iter().chain([ROOM_PERIOD]).min();
                 }
                 if binding.is_some() {
                     self.look_again(&cycle, again);
@@ -622,6 +623,8 @@ enum Act {
         binding: Option<Bind>,
         /// What people should hear of it.
         warning: Option<String>,
+        /// Whether replicas find no room.
+        is_short: bool,
         result: Ended,
     },
     Fail {
@@ -642,13 +645,19 @@ impl Act {
             Decision::Predict(keys) => {
                 Self::Ask(keys.into_iter().filter_map(|key| fleet.shared(key)).collect())
             }
-            Decision::Bind { binding, short } => {
+            Decision::Bind {
+                binding,
+                short,
+                is_undivided,
+            } => {
                 let lacks = |(feed, n): (&String, &u32)| format!("{n} replica(s) of {feed}");
                 let lacks: Vec<String> = short.iter().map(lacks).collect();
-                let warning = format!("no cluster has room for {}", lacks.join(", "));
+                let is_short = !lacks.is_empty();
+                let no_room = is_short.then(|| format!("no cluster has room for {}", lacks.join(", ")));
                 Self::Bind {
                     binding: bind(&binding),
-                    warning: (!lacks.is_empty()).then_some(warning),
+                    warning: no_room.or_else(|| is_undivided.then(|| UNDIVIDED.to_owned())),
+                    is_short,
                     result: Ended::Scheduled,
                 }
             }
@@ -664,6 +673,7 @@ impl Act {
                 Self::Bind {
                     binding: kept.as_ref().and_then(&bind),
                     warning: Some(note),
+                    is_short: false,
                     result: Ended::Unschedulable,
                 }
             }

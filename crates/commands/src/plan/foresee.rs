@@ -17,7 +17,7 @@ use machinery::patch::merge_patch;
 use machinery::{ApiResource, Gvk, builtin, meta, resource};
 use placement::{
     Binding, Cluster, ClusterKey, Config, Decision, Fleet, Inventory, Prediction, Snapshot, Subscription,
-    Verdict, decide, place, status_patch,
+    UNDIVIDED, Verdict, decide, place, status_patch,
 };
 use serde_json::{Value, json};
 
@@ -238,10 +238,17 @@ impl Scheduling<'_> {
             );
         }
         match placement.decision {
-            Decision::Bind { binding, short } => {
+            Decision::Bind {
+                binding,
+                short,
+                is_undivided,
+            } => {
                 write_binding(after, &binding);
                 for (feed, count) in short {
                     notes.push(format!("No cluster has room for {count} replica(s) of {feed}."));
+                }
+                if is_undivided {
+                    notes.push(format!("But {UNDIVIDED}."));
                 }
                 Ranges::new()
             }
@@ -330,7 +337,7 @@ fn answered<'a>(
         ..*snapshot
     };
     match decide(&snapshot).decision {
-        Decision::Bind { binding, short } => Some((binding, short)),
+        Decision::Bind { binding, short, .. } => Some((binding, short)),
         Decision::Predict(_) | Decision::Unfit { .. } | Decision::Waiting(_) | Decision::Failed(_) => None,
     }
 }

@@ -3,7 +3,7 @@
 use api::{annotations, apps, clusters};
 use serde_json::{Value, json};
 
-use crate::{World, pass, weights};
+use crate::{WEB, World, pass, weights};
 
 #[tokio::test(start_paused = true)]
 async fn two_edits_are_one_decision() {
@@ -107,6 +107,38 @@ async fn what_is_frozen_is_not_decided_but_for_who_leaves() {
     world
         .plane
         .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", taken)
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_weight_replicas_are_not_divided_and_that_is_told() {
+    let world = World::start().await;
+    let mut weightless = weights(0);
+    weightless[0]["weight"] = json!(0);
+    world
+        .subscription(json!({"spec": {"subscribers": weightless}}))
+        .await;
+    let says = |it: &Value| {
+        let conditions = it["status"]["conditions"].as_array();
+        let mut scheduled = conditions.into_iter().flatten();
+        let scheduled = scheduled.find(|it| it["type"] == "Scheduled");
+        scheduled.is_some_and(|it| it["message"].as_str().unwrap().ends_with(placement::UNDIVIDED))
+    };
+    let resource = &apps::SUBSCRIPTIONS;
+    let object = world
+        .plane
+        .await_object(resource, Some("default"), "app", says)
+        .await;
+    assert_eq!(object["status"]["bindingClusters"], json!(["ns-a/a", "ns-b/b"]));
+    assert!(object["status"]["replicas"][WEB].is_null(), "as upstream does");
+    world
+        .subscription(json!({"spec": {"subscribers": weights(1)}}))
+        .await;
+    world.await_split(&[5, 5]).await;
+    world
+        .plane
+        .await_object(resource, Some("default"), "app", |it| !says(it))
         .await;
     world.stop().await;
 }
