@@ -62,6 +62,8 @@ pub const HOLD_ORPHANS: &str = "clusters.tombolo.io/hold-orphans";
 pub const VERSION: &str = "apps.tombolo.io/version";
 /// On a Base, Tombolo's own: since when its cluster is not available with that version; none if it is, or not reachable.
 pub const WAITING_SINCE: &str = "apps.tombolo.io/waiting-since";
+/// On a Base, Tombolo's own: why its Descriptions are not what is wanted now; none if they are.
+pub const BLOCKED: &str = "apps.tombolo.io/blocked";
 /// On a Rollout, Tombolo's own: the failed version that is to be tried again. It is taken off when that begins.
 pub const RETRY: &str = "apps.tombolo.io/retry";
 /// On a Rollout, Tombolo's own: the version that is to be taken back from all clusters. It is taken off when that begins.

@@ -17,6 +17,9 @@ use crate::overrides::{self, OverrideError, Overrides};
 use crate::pack::{self, Item, PackError, Packing};
 use crate::version::Version;
 
+/// The longest reason that is kept with a Base, in bytes.
+const REASON_LIMIT: usize = 500;
+
 /// What a Base's Descriptions are made of.
 #[derive(Clone)]
 pub enum Content<'a> {
@@ -105,28 +108,44 @@ pub fn plan(view: &View<'_>) -> Plan {
     {
         patch["metadata"]["annotations"] = json!({kept[0]: null, kept[1]: null});
     }
+    let mut rest = Plan::default();
+    let blocked = fill(view, &mut rest).err().map(short);
+    if meta::annotation(base, annotations::BLOCKED) != blocked.as_deref() {
+        patch["metadata"]["annotations"][annotations::BLOCKED] = json!(blocked);
+    }
     if patch != json!({"metadata": {}}) {
         plan.push(Action::patch(&apps::BASES, base, patch));
     }
+    plan.actions.append(&mut rest.actions);
+    plan.next = rest.next;
+    plan
+}
+
+/// Makes a Base's Descriptions what they should be.
+///
+/// # Errors
+/// Why they are not what is wanted now. That somebody holds them back is no error.
+fn fill(view: &View<'_>, plan: &mut Plan) -> Result<(), String> {
+    let base = view.base;
     let feeds = Feed::all_of(base);
     let found: Vec<(&Feed, Option<Arc<Value>>)> =
         feeds.iter().map(|feed| (feed, (view.template)(feed))).collect();
-    reference(view, &found, &mut plan);
+    reference(view, &found, plan);
     if let Some(division) = view.overrides.division {
-        division::plan_localizations(base, division, view.overrides.localizations, &mut plan);
+        division::plan_localizations(base, division, view.overrides.localizations, plan);
         if let Division::Unknown { reason, why } = division {
-            if let Some(reason) = reason {
-                plan.push(Action::warning(base, reason, why.clone()));
-            }
             plan.next = Next::Blocked(why.clone());
-            return plan;
+            let Some(reason) = reason else {
+                return Ok(());
+            };
+            plan.push(Action::warning(base, reason, why.clone()));
+            return Err(why.clone());
         }
     }
-    match &view.content {
-        Content::Current => match templates(base, &found, &mut plan) {
-            Ok(templates) => describe(view, &templates, &mut plan),
-            Err(why) => plan.next = Next::Blocked(why),
-        },
+    let done = match &view.content {
+        Content::Current => {
+            templates(base, &found, plan).and_then(|templates| describe(view, &templates, plan))
+        }
         Content::Version(version) => {
             let overrides = Overrides {
                 globalizations: version.globalizations(),
@@ -137,11 +156,27 @@ pub fn plan(view: &View<'_>) -> Plan {
                 overrides: &overrides,
                 ..view.clone()
             };
-            describe(&view, &templates, &mut plan);
+            describe(&view, &templates, plan)
         }
-        Content::Held(why) => plan.next = Next::Blocked(why.clone()),
+        Content::Held(why) => {
+            plan.next = Next::Blocked(why.clone());
+            Ok(())
+        }
+    };
+    if let Err(why) = &done {
+        plan.next = Next::Blocked(why.clone());
     }
-    plan
+    done
+}
+
+/// A reason that fits among annotations.
+fn short(mut why: String) -> String {
+    if why.len() > REASON_LIMIT {
+        let end = (0..=REASON_LIMIT).rev().find(|end| why.is_char_boundary(*end));
+        why.truncate(end.unwrap_or(0));
+        why.push('…');
+    }
+    why
 }
 
 /// Descriptions go first, then the references, then the Base.
@@ -231,19 +266,17 @@ fn templates<'a>(
     }
 }
 
-fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
-    let (wanted, pieces) = match build(view, templates) {
-        Ok(built) => built,
-        Err(error) => {
-            plan.push(Action::warning(
-                view.base,
-                reasons::FAILED_APPLYING_OVERRIDES,
-                error.to_string(),
-            ));
-            plan.next = Next::Blocked(error.to_string());
-            return;
-        }
-    };
+/// Makes a Base's Descriptions of its templates.
+///
+/// # Errors
+/// Why they cannot be made of them.
+fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) -> Result<(), String> {
+    let (wanted, pieces) = build(view, templates).map_err(|error| {
+        let why = error.to_string();
+        let reason = reasons::FAILED_APPLYING_OVERRIDES;
+        plan.push(Action::warning(view.base, reason, why.clone()));
+        why
+    })?;
     // What a Description refers to is there before it.
     for object in pieces {
         let resource = payloads::PAYLOADS;
@@ -260,6 +293,7 @@ fn describe(view: &View<'_>, templates: &[(&Feed, &Value)], plan: &mut Plan) {
             plan.push(Action::delete(&apps::DESCRIPTIONS, description));
         }
     }
+    Ok(())
 }
 
 fn sync_description(view: &View<'_>, object: &Value, plan: &mut Plan) {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use api::clusters;
+use api::{annotations, clusters};
 
 use super::*;
 use crate::feed::FeedIndex;
@@ -147,9 +147,18 @@ fn delivers_all_or_nothing() {
     );
     assert_eq!(world.list(&apps::DESCRIPTIONS), []);
     assert_eq!(world.events, ["NonexistentDeployment"]);
+    let blocked = |world: &World| {
+        let base = world.get(&apps::BASES, NAMESPACE, BASE).unwrap();
+        meta::annotation(base, annotations::BLOCKED).map(str::to_owned)
+    };
+    assert_eq!(
+        blocked(&world).as_deref(),
+        Some("Deployment foo/web in apps/v1 does not exist")
+    );
     assert!(!pass(&world).writes());
     add_manifest(&mut world, "Deployment", "web");
     world.apply(&pass(&world));
+    assert_eq!(blocked(&world), None);
     assert_eq!(world.list(&apps::DESCRIPTIONS).len(), 1);
 }
 

@@ -102,6 +102,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         status::plan(&status::View {
             subscription: &sub,
             descriptions: &descriptions,
+            bases: &bases,
             cluster: &|_, _| clusters.first().cloned(),
             template: &|feed| feeds.get(feed).cloned(),
             now: jiff::Timestamp::UNIX_EPOCH,

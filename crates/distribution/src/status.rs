@@ -12,7 +12,7 @@ mod tell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{apps, reasons};
+use api::{annotations, apps, reasons};
 use jiff::Timestamp;
 use machinery::{conditions, meta};
 use serde_json::{Map, Value, json};
@@ -34,6 +34,8 @@ pub struct View<'a> {
     pub subscription: &'a Value,
     /// Every Description that carries its uid.
     pub descriptions: &'a [Arc<Value>],
+    /// Every Base that carries its uid.
+    pub bases: &'a [Arc<Value>],
     /// The ManagedCluster of a binding: namespace and name.
     pub cluster: &'a dyn Fn(&str, &str) -> Option<Arc<Value>>,
     /// The template of a feed.
@@ -146,6 +148,11 @@ impl Sum {
                 .or_default()
                 .push(description);
         }
+        let blocked = |base: &'_ Arc<Value>| {
+            let why = meta::annotation(base, annotations::BLOCKED)?.to_owned();
+            Some((meta::namespace(base).to_owned(), why))
+        };
+        let blocked: BTreeMap<String, String> = view.bases.iter().filter_map(blocked).collect();
         let (mut unapplied, mut unavailable) = (Causes::default(), Causes::default());
         let keys = view.subscription["status"]["bindingClusters"]
             .as_array()
@@ -162,7 +169,7 @@ impl Sum {
                 continue;
             };
             let report = Report::of(of_home.get(namespace).map_or(&[][..], |own| own));
-            if let Some(why) = &report.unapplied {
+            if let Some(why) = blocked.get(namespace).or(report.unapplied.as_ref()) {
                 unapplied.add(why, name);
             }
             known.push((cluster, report));

@@ -103,6 +103,11 @@ impl Deployer {
             self.wake_subscription(change.object(), Job::Subscription);
             self.wake_rollouts_of(change.object());
         }
+        if differs(change, |it| {
+            meta::annotation(it, annotations::BLOCKED).map(str::to_owned)
+        }) {
+            self.wake_subscription(change.object(), Job::Status);
+        }
     }
 
     fn description(&self, change: &Change) {

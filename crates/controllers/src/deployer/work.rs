@@ -289,9 +289,14 @@ impl Deployer {
             (indexes.tallies(&object), templates)
         };
         let descriptions: Vec<_> = tallies.iter().map(|it| Arc::clone(it.description())).collect();
+        let bases = self
+            .indexes()
+            .bases
+            .find(&Tie::Uid(meta::uid(&object).to_owned()));
         let plan = status::plan(&status::View {
             subscription: &object,
             descriptions: &descriptions,
+            bases: &bases,
             cluster: &|namespace, name| {
                 self.shared
                     .cache(&clusters::MANAGED_CLUSTERS)

@@ -26,6 +26,10 @@ fn description(cluster: &str, phase: &str, observed: &Value) -> Arc<Value> {
 }
 
 fn run(subscription: &Value, descriptions: &[Arc<Value>]) -> Plan {
+    run_with(subscription, descriptions, &[])
+}
+
+fn run_with(subscription: &Value, descriptions: &[Arc<Value>], bases: &[Arc<Value>]) -> Plan {
     let cluster = |namespace: &str, name: &str| {
         let known = namespace == format!("ns-{name}");
         known.then(|| {
@@ -35,6 +39,7 @@ fn run(subscription: &Value, descriptions: &[Arc<Value>]) -> Plan {
     plan(&View {
         subscription,
         descriptions,
+        bases,
         cluster: &cluster,
         template: &|feed| (feed.name != "nonesuch").then(|| Arc::new(json!({}))),
         now: Timestamp::UNIX_EPOCH,
@@ -539,5 +544,41 @@ fn more_feeds_than_fit_are_counted_and_those_that_are_not_available_come_first()
             .as_str()
             .unwrap()
             .contains(&format!("{} of 1000 feed(s)", feeds.len()))
+    );
+}
+
+#[test]
+fn what_cannot_be_made_for_a_cluster_is_not_applied_there_though_what_was_made_before_is() {
+    let mut subscription = subscription();
+    subscription["status"]["bindingClusters"] = json!(["ns-a/a", "ns-b/b"]);
+    let reports = [
+        description("a", "Success", &ready(2)),
+        description("b", "Success", &ready(2)),
+    ];
+    let applied = |bases: &[Arc<Value>]| {
+        let plan = run_with(&subscription, &reports, bases);
+        let Action::Patch { patch, .. } = &plan.actions[0] else {
+            panic!()
+        };
+        let conditions = patch["status"]["conditions"].as_array().unwrap();
+        conditions
+            .iter()
+            .find(|it| it["type"] == "Applied")
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(applied(&[])["status"], "True");
+    let base = |annotations: Value| {
+        Arc::new(json!({"metadata": {"namespace": "ns-b", "name": "app-x", "annotations": annotations}}))
+    };
+    assert_eq!(applied(&[base(json!({}))])["status"], "True");
+    let blocked = applied(&[base(
+        json!({"apps.tombolo.io/blocked": "ConfigMap foo/c does not exist"}),
+    )]);
+    assert_eq!(blocked["status"], "False");
+    let message = blocked["message"].as_str().unwrap();
+    assert!(
+        message.contains("ConfigMap foo/c does not exist") && message.contains("(b)"),
+        "{message}"
     );
 }
