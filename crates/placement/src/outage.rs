@@ -344,6 +344,8 @@ impl<'a> Outages<'a> {
 
 /// The reason while there is nothing to tell.
 pub const IDLE: &str = "AllReady";
+/// The reason while nothing moves because clusters come and go.
+pub const FLAPPING: &str = "Flapping";
 
 /// What is told of clusters together, the gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -363,7 +365,7 @@ impl Group {
             Self::Off => "Off",
             Self::NoTarget => "NoTarget",
             Self::Stateful => "Stateful",
-            Self::Flapping => "Flapping",
+            Self::Flapping => FLAPPING,
             Self::Waiting => "Waiting",
             Self::Moved | Self::Returning => "Moved",
         }

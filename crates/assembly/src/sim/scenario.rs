@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, apps, clusters, kubernetes, names};
+use api::{annotations, apps, clusters, kubernetes, names, reasons};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clock::SplitMix;
 use futures::FutureExt as _;
 use kubeio::{Client, DeleteOptions, Error, Patch};
 use machinery::{ApiResource, meta};
+use placement::outage::{FLAPPING, STEADY};
 use runtime::{BoxError, CancellationToken};
 use serde_json::{Value, json};
 use source::{Key, Resource};
@@ -461,7 +462,22 @@ impl Run<'_> {
 
     /// How long everything may take to come right once nothing goes wrong any more.
     fn convergence(&self) -> Duration {
-        CONVERGENCE + self.fleet.pace.report * 5
+        let steady = if self.waits_for_the_steady() {
+            STEADY
+        } else {
+            Duration::ZERO
+        };
+        CONVERGENCE + self.fleet.pace.report * 5 + steady
+    }
+
+    /// Whether nothing goes to a cluster that came and went, and the Subscription says so.
+    fn waits_for_the_steady(&self) -> bool {
+        self.trace.with_world(|world| {
+            world.all(PARENT, SUBSCRIPTIONS).any(|(_, it)| {
+                let mut conditions = it["status"]["conditions"].as_array().into_iter().flatten();
+                conditions.any(|it| it["type"] == reasons::FAIL_OVER && it["reason"] == FLAPPING)
+            })
+        })
     }
 
     /// Waits until nothing is missing.
@@ -470,7 +486,7 @@ impl Run<'_> {
         what: &str,
         look: impl for<'b> Fn(&'b Self) -> Look<'b>,
     ) -> Result<(), String> {
-        let deadline = tokio::time::Instant::now() + self.convergence();
+        let begin = tokio::time::Instant::now();
         let mut settled = false;
         for looks in 1_usize.. {
             let missing = look(self).await;
@@ -492,7 +508,7 @@ impl Run<'_> {
                 continue;
             }
             settled = false;
-            if tokio::time::Instant::now() > deadline {
+            if begin.elapsed() > self.convergence() {
                 return Err(format!(
                     "not within {} virtual seconds: {what}; missing: {}",
                     self.convergence().as_secs(),
