@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use api::annotations::{RETRY, UNDO};
+use api::reasons;
 use api::rollouts::{ROLLOUTS, RolloutPhase};
 use kubeio::{Patch, WatchOptions};
 use machinery::meta;
@@ -145,8 +146,26 @@ fn failure(rollout: &Value) -> Option<String> {
         RolloutPhase::RollingBack | RolloutPhase::RolledBack => Some(format!(
             "Rollout {name} failed and went back; change the content, or try again with `tombolo rollout retry {name}`"
         )),
-        RolloutPhase::Progressing | RolloutPhase::Paused | RolloutPhase::Complete => None,
+        RolloutPhase::Progressing | RolloutPhase::Paused | RolloutPhase::Complete => {
+            blocked(rollout).map(|why| {
+                format!(
+                    "Rollout {name} does not go on, the newest content cannot go out: {}",
+                    plain(why)
+                )
+            })
+        }
     }
+}
+
+/// Why the newest content cannot go out.
+fn blocked(rollout: &Value) -> Option<&str> {
+    let progressing = condition(rollout, "Progressing")?;
+    (progressing["reason"] == reasons::ROLLOUT_BLOCKED).then(|| text(progressing, "message"))
+}
+
+fn condition<'a>(rollout: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = rollout["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|it| it["type"] == kind)
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -166,9 +185,7 @@ fn summary(rollout: &Value) -> String {
 }
 
 fn message<'a>(rollout: &'a Value, kind: &str) -> &'a str {
-    let conditions = rollout["status"]["conditions"].as_array();
-    let found = conditions.into_iter().flatten().find(|it| it["type"] == kind);
-    found.map_or("nobody has looked at it yet", |it| text(it, "message"))
+    condition(rollout, kind).map_or("nobody has looked at it yet", |it| text(it, "message"))
 }
 
 /// The waves, and what failed.
@@ -358,5 +375,15 @@ mod tests {
         assert!(is_over(&rollout));
         rollout["metadata"]["generation"] = json!(2);
         assert!(!is_over(&rollout) && failure(&rollout).is_none());
+    }
+
+    #[test]
+    fn what_cannot_go_out_is_no_success_though_the_version_before_is_everywhere() {
+        let blocked = json!({
+            "type": "Progressing", "status": "False", "reason": "RolloutBlocked", "message": "ConfigMap a/b does not exist",
+        });
+        let rollout = rollout(json!({"observedGeneration": 1, "phase": "Complete", "conditions": [blocked]}));
+        let why = failure(&rollout).unwrap();
+        assert!(why.contains("ConfigMap a/b does not exist"), "{why}");
     }
 }

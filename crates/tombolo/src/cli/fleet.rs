@@ -267,7 +267,7 @@ pub(crate) struct ScaleArgs {
     #[arg(required = true, value_name = "TYPE/NAME")]
     pub(crate) targets: Vec<String>,
     /// How many.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
     pub(crate) replicas: u32,
     #[command(flatten)]
     pub(crate) which: WhichArgs,
