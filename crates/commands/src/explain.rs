@@ -9,7 +9,7 @@ use std::sync::Arc;
 use api::apps::{BASES, FEED_INVENTORIES, SUBSCRIPTIONS};
 use api::clusters::MANAGED_CLUSTERS;
 use api::rollouts::ROLLOUTS;
-use api::{annotations, labels};
+use api::{annotations, labels, reasons};
 use distribution::rollout;
 use jiff::Timestamp;
 use kubeio::ListOptions;
@@ -76,7 +76,11 @@ pub async fn explain(
     };
     let placement = place(&snapshot);
     let rows = rows(&snapshot, &placement);
-    let conclusion = conclusion(&object, &placement.decision);
+    let conclusion = [conclusion(&object, &placement.decision)]
+        .into_iter()
+        .chain(troubles(&object))
+        .collect::<Vec<_>>()
+        .join("\n");
     if !matches!(format, Format::Table | Format::Wide) {
         let document = document(&subscription, &rows, &parts, &conclusion);
         return print_objects(out, format, vec![document], true);
@@ -271,6 +275,17 @@ fn conclusion(object: &Value, decision: &Decision<'_>) -> String {
     }
 }
 
+/// What keeps the content of a Subscription back, whatever is decided about its place.
+fn troubles(object: &Value) -> Vec<String> {
+    let frozen = meta::annotation(object, annotations::FROZEN_BY).filter(|sets| !sets.is_empty());
+    let frozen =
+        frozen.map(|sets| format!("Its edits wait until all objects of a change set are there: {sets}."));
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let applied = conditions.find(|it| it["type"] == reasons::APPLIED && it["status"] == "False");
+    let unapplied = applied.map(|it| format!("Not applied: {}", it["message"].as_str().unwrap_or_default()));
+    frozen.into_iter().chain(unapplied).collect()
+}
+
 fn document(
     subscription: &Subscription,
     rows: &[Row],
@@ -323,6 +338,20 @@ mod tests {
         ] {
             assert_eq!(subscription_name(text).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_keeps_content_back_is_told() {
+        let mut object = subscription();
+        assert_eq!(troubles(&object), Vec::<String>::new());
+        meta::set_annotation(&mut object, annotations::FROZEN_BY, "r9/2");
+        object["status"]["conditions"] =
+            json!([{"type": "Applied", "status": "False", "message": "1 of 2 cluster(s): no (a)"}]);
+        let [frozen, unapplied] = &troubles(&object)[..] else {
+            panic!()
+        };
+        assert!(frozen.contains("r9/2"), "{frozen}");
+        assert_eq!(unapplied, "Not applied: 1 of 2 cluster(s): no (a)");
     }
 
     #[test]
