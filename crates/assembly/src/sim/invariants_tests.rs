@@ -358,7 +358,7 @@ fn a_deletion_is_not_taken_back() {
 #[test]
 fn each_world_that_has_not_come_right_is_told() {
     type Break = fn(&mut Value);
-    let rows: [(&str, &str, Break, &str); 11] = [
+    let rows: [(&str, &str, Break, &str); 12] = [
         (
             PARENT,
             "ManagedCluster",
@@ -376,6 +376,12 @@ fn each_world_that_has_not_come_right_is_told() {
             "ManagedCluster",
             |it| it["status"]["nodeStatistics"]["readyNodes"] = json!(7),
             "one has 1 nodes and says 7",
+        ),
+        (
+            PARENT,
+            "ClusterRegistrationRequest",
+            |it| it["status"]["token"] = json!("eyJ"),
+            "still tells a token that lasts",
         ),
         (
             PARENT,
