@@ -147,6 +147,7 @@ fn d8_a_compromised_child_reaches_nothing_but_its_own() {
         format!("patch mcls member-2 -n {others_home} --type merge -p {{}}"),
         format!("get clsrr clusternet-{other}"),
         format!("delete clsrr clusternet-{own}"),
+        format!("delete mcls member-1 -n {home}"),
         format!("get --raw /apis/proxies.clusternet.io/v1alpha1/sockets/{other}/proxy/direct/version"),
         format!("get --raw /apis/proxies.clusternet.io/v1alpha1/sockets/{own}/proxy/direct/version"),
         format!("create token default -n {home}"),

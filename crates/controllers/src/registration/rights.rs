@@ -31,8 +31,8 @@ pub fn namespace_rules(account: &str) -> Value {
         {"apiGroups": ["apps.clusternet.io"], "resources": ["descriptions/status", "helmreleases/status"], "verbs": status},
         // Upstream's agents do nothing before they have seen them all, though there are none.
         {"apiGroups": ["apps.clusternet.io"], "resources": ["helmcharts"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters"],
-         "verbs": ["delete", "get", "list", "patch", "update", "watch"]},
+        // Not to delete it: registered anew, it would be without the taints and labels that people gave it.
+        {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters"], "verbs": change},
         {"apiGroups": ["clusters.clusternet.io"], "resources": ["managedclusters/status"], "verbs": status},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": all},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
