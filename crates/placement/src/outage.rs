@@ -315,9 +315,10 @@ impl<'a> Outages<'a> {
                 }
                 Presence::Lost { .. } if left && is_bound => Group::NoTarget,
                 Presence::Lost { .. } => Group::Moved,
-                // It is ready and has its replicas.
-                Presence::Returning { .. } if is_bound => continue,
+                // It is ready, and may have fewer replicas than it should.
                 Presence::Returning { flapping: true } => Group::Flapping,
+                // It is ready and has its replicas.
+                Presence::Returning { flapping: false } if is_bound => continue,
                 Presence::Returning { flapping: false } => Group::Returning,
             };
             let until = until.map(|until| format!(" (until {until:.0})"));
