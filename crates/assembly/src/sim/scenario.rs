@@ -462,12 +462,7 @@ impl Run<'_> {
 
     /// How long everything may take to come right once nothing goes wrong any more.
     fn convergence(&self) -> Duration {
-        let steady = if self.waits_for_the_steady() {
-            STEADY
-        } else {
-            Duration::ZERO
-        };
-        CONVERGENCE + self.fleet.pace.report * 5 + steady
+        CONVERGENCE + self.fleet.pace.report * 5
     }
 
     /// Whether nothing goes to a cluster that came and went, and the Subscription says so.
@@ -486,7 +481,8 @@ impl Run<'_> {
         what: &str,
         look: impl for<'b> Fn(&'b Self) -> Look<'b>,
     ) -> Result<(), String> {
-        let begin = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
+        let mut begin = start;
         let mut settled = false;
         for looks in 1_usize.. {
             let missing = look(self).await;
@@ -508,6 +504,9 @@ impl Run<'_> {
                 continue;
             }
             settled = false;
+            if self.waits_for_the_steady() && start.elapsed() < STEADY * 2 {
+                begin = tokio::time::Instant::now();
+            }
             if begin.elapsed() > self.convergence() {
                 return Err(format!(
                     "not within {} virtual seconds: {what}; missing: {}",
