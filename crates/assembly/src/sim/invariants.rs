@@ -331,11 +331,6 @@ fn fleet_is_there(world: &World, goal: &Goal, missing: &mut Vec<String>) {
     }
     let absent = goal.fleet.keys().filter(|name| !known.contains(name.as_str()));
     missing.extend(absent.map(|name| format!("{name} is not registered")));
-    // It came back while the cluster was silent, and goes once the agent has renewed the one that ends.
-    let lasting = world
-        .all(PARENT, REQUESTS)
-        .filter(|(_, it)| it["status"]["token"].is_string());
-    missing.extend(lasting.map(|(key, _)| format!("{key} still tells a token that lasts")));
     let requests = world.all(PARENT, REQUESTS).count();
     let homes = world.all(PARENT, NAMESPACES);
     let homes = homes

@@ -20,6 +20,13 @@ use crate::index::Tie;
 /// looked at each time. With five that is a millisecond, with 5,000 a second.
 const GATHER: Duration = Duration::from_micros(200);
 
+/// Where a Subscription says what its clusters report.
+const TOLD: [&str; 3] = [
+    "/status/aggregatedStatuses",
+    "/status/completedReleases",
+    "/status/conditions",
+];
+
 /// Where an object says that it is deleted.
 const DELETION: &str = "/metadata/deletionTimestamp";
 
@@ -66,6 +73,9 @@ impl Deployer {
             self.queue.add(Job::Status(change.key.clone()));
             self.queue.add(Job::Inventory(change.key.clone()));
             self.wake_rollouts([change.key.clone()]);
+        } else if changed(change, &TOLD) {
+            // What was written and never answered may be older than what was last planned on top of it.
+            self.gather(change.object(), Job::Status);
         }
         if changed(change, &["/spec/schedulingStrategy"]) || changed(change, &BINDING) {
             self.wake_bases(change.object());

@@ -275,6 +275,17 @@ async fn delivers_reports_and_takes_away() {
         2
     );
 
+    // What an earlier write says that comes late, unanswered, does not stay.
+    let late = json!({"status": {"aggregatedStatuses": [], "completedReleases": 0}});
+    fleet
+        .change(&apps::SUBSCRIPTIONS, "default", "app", Some("status"), &late)
+        .await;
+    fleet
+        .await_object(&apps::SUBSCRIPTIONS, Some("default"), "app", |it| {
+            it["status"]["aggregatedStatuses"] == status["aggregatedStatuses"]
+        })
+        .await;
+
     fleet
         .delete(
             &apps::MANIFESTS,
