@@ -160,7 +160,7 @@ fn each_broken_write_is_caught() {
     let annotation = annotations::OWNED_BY_DESCRIPTION;
     let with =
         |cluster, kind, place, change: &dyn Fn(&mut Value)| (cluster, changed(cluster, kind, place, change));
-    let rows: [((&str, Value), &str); 11] = [
+    let rows: [((&str, Value), &str); 12] = [
         (
             with(PARENT, "Subscription", 0, &|it| {
                 it["metadata"]["uid"] = json!("another")
