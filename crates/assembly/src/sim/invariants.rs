@@ -425,8 +425,8 @@ fn bound(world: &World, application: &Application, missing: &mut Vec<String>) ->
             shares.get(name).copied().unwrap_or(0),
             application.replicas * weight,
         );
-        // Parts of replicas go to one cluster or another.
-        if share * weights + weights <= whole || share * weights >= whole + weights {
+        // Parts of replicas go to those that weigh most, also where their own share is whole.
+        if share * weights + weights <= whole || share * weights > whole + weights {
             missing.push(format!(
                 "{name} is to have {share} of {} with weight {weight} of {weights}",
                 application.replicas
