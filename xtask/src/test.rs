@@ -1,5 +1,6 @@
 //! Everything that must hold before a change lands.
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
@@ -46,6 +47,8 @@ fn demo() -> anyhow::Result<()> {
     if directory.exists() {
         std::fs::remove_dir_all(&directory)?;
     }
+    // One address for both, as users have: agents whose parent moved register anew.
+    let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     for round in ["first start", "second start"] {
         shell::say(round);
         shell::run(
@@ -55,7 +58,7 @@ fn demo() -> anyhow::Result<()> {
                     "--demo",
                     "--exit-when-ready",
                     "--listen",
-                    "127.0.0.1:0",
+                    &listen,
                     "--data-dir",
                 ])
                 .arg(&directory),
