@@ -5,6 +5,7 @@ use http::{Request, Response};
 use serde_json::Value;
 
 use crate::body::Body;
+use crate::kinds;
 use crate::request_info::RequestInfo;
 use crate::user::UserInfo;
 
@@ -19,9 +20,14 @@ pub trait GroupHandler: Send + Sync {
     /// Its `APIResourceList`.
     fn discovery(&self) -> Value;
 
-    /// Its OpenAPI v3 document, if it has one.
-    fn openapi(&self) -> Option<Value> {
-        None
+    /// What its OpenAPI document changes with.
+    fn openapi_state(&self) -> String {
+        self.discovery().to_string()
+    }
+
+    /// Its OpenAPI v3 document.
+    fn openapi(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async { kinds::openapi(self.group(), self.version(), &[]) })
     }
 
     /// Answers a request below `/apis/GROUP/VERSION/`. Upgrades are in the request's extensions, as hyper puts them.

@@ -3,13 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use machinery::ApiResource;
+use machinery::openapi::{CustomKind, v3_shown};
 use machinery::schema::Schema;
+use machinery::{ApiResource, builtin};
 use serde_json::{Value, json};
 
-use crate::handlers;
 use crate::registry::{self, Registry, SchemaRef, Served, Snapshot};
 use crate::table;
+use crate::{handlers, openapi};
 
 pub use crate::table::IncludeObject;
 
@@ -93,6 +94,21 @@ impl Kind {
             handlers::set(object, &paths.replicas, json!(replicas));
         }
     }
+}
+
+/// The OpenAPI v3 document of a group version that shows these kinds, with every verb.
+pub fn openapi(group: &str, version: &str, kinds: &[Kind]) -> Value {
+    let (mut built_in, mut custom) = (Vec::new(), Vec::new());
+    for Kind(served) in kinds {
+        match openapi::custom_kind(served) {
+            Some(kind) => custom.push(CustomKind {
+                status: false,
+                ..kind
+            }),
+            None => built_in.extend(builtin::resource(&served.group, &served.version, &served.plural)),
+        }
+    }
+    v3_shown(group, version, &built_in, &custom)
 }
 
 /// A `Scale` as a table.

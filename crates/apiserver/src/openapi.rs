@@ -11,14 +11,14 @@ use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use machinery::ApiError;
 use machinery::openapi::{CustomKind, path_of, v2, v3, v3_index};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::body::Body;
 use crate::discovery::etag;
 use crate::error;
 use crate::group::GroupHandler;
 use crate::negotiate::media_type;
-use crate::paths::{GIT_VERSION, tagged, unless_known};
+use crate::paths::{GIT_VERSION, is_known, unless_known};
 use crate::query::Query;
 use crate::registry::{Served, Snapshot};
 use crate::respond;
@@ -27,7 +27,7 @@ use crate::server::ApiServer;
 const JSON: &str = "application/json";
 
 /// Answers a request below `/openapi`; `segments` are those behind it.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     server: &Arc<ApiServer>,
     segments: &[&str],
     request: &Parts,
@@ -47,7 +47,7 @@ pub(crate) fn answer(
                 _ => return Err(error::no_such_path()),
             };
             let mut response = match server.group(group, version) {
-                Some(handler) => tagged(headers, "application/json", &virtual_document(handler.as_ref())),
+                Some(handler) => shown(handler.as_ref(), headers).await,
                 None => version_three(server, &snapshot, group, version, headers)?,
             };
             let hash = Query::parse(request.uri.query().unwrap_or_default());
@@ -100,28 +100,44 @@ fn index(server: &ApiServer, snapshot: &Snapshot) -> Value {
             documents.push((path_of(&group, &version), hash.trim_matches('"').to_owned()));
         }
     }
-    for handler in server.groups() {
-        let stated = handler.openapi().unwrap_or_default().to_string();
-        let hash = etag(&stated);
-        documents.push((
-            path_of(handler.group(), handler.version()),
-            hash.trim_matches('"').to_owned(),
-        ));
-    }
+    documents.extend(server.groups().iter().map(|handler| place(handler.as_ref())));
+    listed(&documents)
+}
+
+/// The tag of the document of a group that is computed.
+fn shown_tag(handler: &dyn GroupHandler) -> String {
+    let program = env!("CARGO_PKG_VERSION");
+    etag(&format!("{GIT_VERSION} {program} {}", handler.openapi_state()))
+}
+
+/// The document of a group that is computed.
+pub(crate) async fn shown(handler: &dyn GroupHandler, headers: &HeaderMap) -> Response<Body> {
+    let tag = shown_tag(handler);
+    let document = if is_known(headers, &tag) {
+        String::new()
+    } else {
+        handler.openapi().await.to_string()
+    };
+    unless_known(headers, JSON, &tag, || Bytes::from(document))
+}
+
+/// The index of groups that are computed.
+pub(crate) fn shown_index(groups: &[Arc<dyn GroupHandler>]) -> Value {
+    let documents: Vec<(String, String)> = groups.iter().map(|handler| place(handler.as_ref())).collect();
+    listed(&documents)
+}
+
+fn place(handler: &dyn GroupHandler) -> (String, String) {
+    let hash = shown_tag(handler).trim_matches('"').to_owned();
+    (path_of(handler.group(), handler.version()), hash)
+}
+
+fn listed(documents: &[(String, String)]) -> Value {
     v3_index(
         documents
             .iter()
             .map(|(path, hash)| (path.as_str(), hash.as_str())),
     )
-}
-
-fn virtual_document(handler: &dyn GroupHandler) -> Value {
-    handler.openapi().unwrap_or_else(|| {
-        json!({
-            "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {},
-            "components": {"schemas": {}},
-        })
-    })
 }
 
 fn version_three(
@@ -149,7 +165,7 @@ fn describe(server: &ApiServer, schemas: Option<&mut Value>) {
     }
 }
 
-fn custom_kind(served: &Served) -> Option<CustomKind<'_>> {
+pub(crate) fn custom_kind(served: &Served) -> Option<CustomKind<'_>> {
     let custom = served.custom.as_ref()?;
     Some(CustomKind {
         group: &served.group,
@@ -196,6 +212,8 @@ fn version_two(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::registry::{Registry, custom};
 

@@ -71,7 +71,9 @@ pub(crate) async fn answer(
             let keys = tokens(server)?;
             keys.openid_configuration(&format!("{}/openid/v1/jwks", keys.issuer().trim_end_matches('/')))
         }
-        ["openapi", "v3", ..] | ["openapi", "v2"] => return openapi::answer(server, &segments[1..], request),
+        ["openapi", "v3", ..] | ["openapi", "v2"] => {
+            return openapi::answer(server, &segments[1..], request).await;
+        }
         [""] => json!({"paths": root_paths(&discovery())}),
         _ => return Err(error::no_such_path()),
     };
@@ -120,6 +122,12 @@ pub(crate) fn tagged(headers: &HeaderMap, content_type: &'static str, document: 
     unless_known(headers, content_type, &etag, || Bytes::from(text))
 }
 
+/// Whether the client has the document of this tag.
+pub(crate) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    let known = headers.get(IF_NONE_MATCH);
+    known.is_some_and(|known| known.as_bytes() == etag.as_bytes())
+}
+
 /// A document that is made only if the client does not have it already, which its `ETag` tells.
 pub(crate) fn unless_known(
     headers: &HeaderMap,
@@ -127,10 +135,7 @@ pub(crate) fn unless_known(
     etag: &str,
     make: impl FnOnce() -> Bytes,
 ) -> Response<Body> {
-    let known = headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|known| known.as_bytes() == etag.as_bytes());
-    let mut response = if known {
+    let mut response = if is_known(headers, etag) {
         respond::bytes(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
     } else {
         respond::large_bytes(content_type, make(), headers)

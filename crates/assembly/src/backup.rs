@@ -20,7 +20,7 @@ use http::{Response, StatusCode};
 use kubeio::{Client, ListOptions, Patch};
 use machinery::meta;
 use serde_json::json;
-use store::archive::{Archive, Contents, unpack};
+use store::archive::{Archive, ArchiveError, Contents, unpack};
 use store::{Copied, Mode, OpenError, Options, Store};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
@@ -285,9 +285,13 @@ async fn fill(path: &Path, folder: &Path, env: &Env) -> Result<(Contents, usize)
         disks.push((name.to_owned(), disk.clone()));
         Ok(Some(disk))
     })
-    .map_err(|source| Error::Archive {
-        path: path.to_owned(),
-        source,
+    .map_err(|source| {
+        if let ArchiveError::Unpacked(source) = source {
+            let path = folder.to_owned();
+            return Error::Folder { path, source };
+        }
+        let path = path.to_owned();
+        Error::Archive { path, source }
     })?;
     let incomplete = |missing: &str| Error::Incomplete {
         path: path.to_owned(),

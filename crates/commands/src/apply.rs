@@ -15,6 +15,9 @@ use crate::{Error, Hub, Source, read};
 /// Where kubectl keeps what was applied last; ours must continue what kubectl began, and the other way round.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// How large all annotations of an object may be together, in bytes (apimachinery, `TotalAnnotationSizeLimitB`).
+const ANNOTATIONS_LIMIT: usize = 256 << 10;
+
 /// An object as a file asks for it.
 pub(crate) struct Wanted {
     pub(crate) resource: ApiResource,
@@ -80,6 +83,20 @@ impl Wanted {
         applied
     }
 
+    /// Whether what is applied fits into its annotation.
+    fn fits(&self) -> Result<(), Error> {
+        let annotated = self.annotated();
+        let bytes = meta::annotation(&annotated, LAST_APPLIED).map_or(0, str::len);
+        if bytes <= ANNOTATIONS_LIMIT {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "{} cannot be applied: its {bytes} bytes do not fit into an annotation, which takes {ANNOTATIONS_LIMIT}; \
+             with --server-side the hub keeps track instead",
+            self.title()
+        )))
+    }
+
     /// What has to change in the live object, and how it is to be sent. Lists of built-in kinds are merged by their
     /// keys, so that what the server filled in is not taken for something to remove.
     pub(crate) fn patch(&self, live: &Value) -> Result<(Patch, Value), Error> {
@@ -122,16 +139,53 @@ pub(crate) async fn wanted(hub: &Hub, sources: &[Source]) -> Result<Vec<Result<W
     Ok(objects.into_iter().map(wanted).collect())
 }
 
-/// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged.
+/// Who keeps track of what was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tracking {
+    /// An annotation of the object, as with `kubectl apply`: what is applied may have 256 KiB.
+    Annotation,
+    /// The hub (server-side apply).
+    FieldManager {
+        /// The name under which the fields are owned.
+        manager: String,
+        /// Take fields over from other managers.
+        force: bool,
+    },
+}
+
+/// Makes the hub's templates as the files say; says of each whether it was created, configured or unchanged
+/// (`serverside-applied` where the hub keeps track, as kubectl says it).
 ///
 /// # Errors
 /// [`Error`] of the objects that fail; the others are applied.
-pub async fn apply(hub: &Hub, sources: &[Source], out: &mut (dyn Write + Send)) -> Result<(), Error> {
+pub async fn apply(
+    hub: &Hub,
+    sources: &[Source],
+    tracking: &Tracking,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
     let mut failures = Failures::default();
     for wanted in wanted(hub, sources).await? {
         let outcome = async {
             let wanted = wanted?;
-            let verdict = apply_one(hub, &wanted).await?;
+            let verdict = match tracking {
+                Tracking::Annotation => {
+                    wanted.fits()?;
+                    apply_one(hub, &wanted).await?
+                }
+                Tracking::FieldManager { manager, force } => {
+                    let patch = Patch::Apply {
+                        manager: manager.clone(),
+                        force: *force,
+                    };
+                    let (namespace, name) = (wanted.namespace.as_deref(), meta::name(&wanted.object));
+                    hub.client
+                        .patch(&wanted.resource, namespace, name, None, patch, &wanted.object)
+                        .await
+                        .map_err(Error::hub(format!("{} cannot be applied", wanted.title())))?;
+                    "serverside-applied"
+                }
+            };
             Ok(writeln!(out, "{} {verdict}", wanted.title())?)
         };
         failures.take(outcome.await)?;
@@ -305,6 +359,25 @@ mod tests {
         live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
         assert_eq!(wanted.patch(&live).expect("it can be compared").1, json!({}));
         assert_eq!(wanted.patched(&live).expect("it can be compared"), live);
+    }
+
+    #[test]
+    fn what_does_not_fit_into_an_annotation_is_told_before_it_is_sent() {
+        let wanted = |bytes: usize| Wanted {
+            resource: ApiResource::namespaced("shadow", "v1alpha1", "configmaps", "ConfigMap"),
+            namespace: Some("default".into()),
+            object: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules"},
+                "data": {"all": "x".repeat(bytes)}}),
+        };
+        assert!(wanted(ANNOTATIONS_LIMIT - 200).fits().is_ok());
+        let error = wanted(ANNOTATIONS_LIMIT)
+            .fits()
+            .expect_err("too large")
+            .to_string();
+        assert!(
+            error.contains("configmap/rules") && error.contains("--server-side"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ mod scope;
 mod version;
 mod words;
 
-pub use apply::{apply, create, diff};
+pub use apply::{Tracking, apply, create, diff};
 pub use clusters::clusters;
 pub use delete::{Deletion, Trial, delete};
 pub use edit::edit;

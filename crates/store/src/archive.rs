@@ -47,9 +47,12 @@ pub enum ArchiveError {
     /// Its bytes have changed.
     #[error("it is damaged: {0}")]
     Damaged(String),
-    /// It cannot be read, or what is in it cannot be written.
+    /// It cannot be read or written.
     #[error("it cannot be read or written")]
     Io(#[from] io::Error),
+    /// What is in it cannot be written elsewhere.
+    #[error("what is in it cannot be written")]
+    Unpacked(#[source] io::Error),
 }
 
 /// An archive that is written.
@@ -257,14 +260,14 @@ pub fn unpack(from: &mut dyn Read, open: Folders<'_>) -> Result<Contents, Archiv
         let mut payload = vec![0; length];
         input.fill(&mut payload)?;
         match kind {
-            DATA => target.data(&payload)?,
+            DATA => target.data(&payload).map_err(ArchiveError::Unpacked)?,
             FOLDER | CREATE | RENAME => {
                 let Ok(text) = std::str::from_utf8(&payload) else {
                     return Err(damaged(&input, "a name in it is no text"));
                 };
                 match kind {
                     FOLDER => target.folder(text, open)?,
-                    CREATE => target.create(text)?,
+                    CREATE => target.create(text).map_err(ArchiveError::Unpacked)?,
                     _ => target.rename(text)?,
                 }
             }
@@ -314,7 +317,7 @@ impl Input<'_> {
         if self.from.read(&mut more)? > 0 {
             return Err(ArchiveError::Damaged("something follows its end".to_owned()));
         }
-        target.close()?;
+        target.close().map_err(ArchiveError::Unpacked)?;
         Ok(Contents {
             copied: Copied {
                 revision: Revision(u64::from_le_bytes(revision)),

@@ -82,6 +82,26 @@ fn what_was_put_in_comes_out_and_is_durable() {
 }
 
 #[test]
+fn a_full_disk_is_not_taken_for_a_bad_archive() {
+    let bytes = sample();
+    let (_, whole) = read(&bytes, "keys").unwrap();
+    for step in 1..=whole.steps() {
+        let disk = Arc::new(SimDisk::new(1));
+        disk.fill_at(step);
+        let unpacked = unpack(&mut &*bytes, &mut |name| {
+            Ok((name == "keys").then(|| disk.clone() as Arc<dyn Disk>))
+        });
+        if let Err(error) = unpacked {
+            assert!(matches!(error, ArchiveError::Unpacked(_)), "step {step}: {error}");
+        }
+    }
+    let disk = Arc::new(SimDisk::new(1));
+    disk.set_capacity(Some(1));
+    let error = unpack(&mut &*bytes, &mut |_| Ok(Some(disk.clone() as Arc<dyn Disk>))).unwrap_err();
+    assert!(matches!(error, ArchiveError::Unpacked(_)), "{error}");
+}
+
+#[test]
 fn the_form_stays() {
     let kept = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/archive/sample")).unwrap();
     assert_eq!(sample(), kept);

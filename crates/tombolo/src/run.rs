@@ -186,8 +186,8 @@ async fn hub_in(args: &HubArgs, namespaces: impl Into<Namespaces>) -> Result<Hub
 async fn person(command: PersonCommand, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
     match command {
         PersonCommand::Apply(args) => {
-            let (hub, sources) = files(&args).await?;
-            commands::apply(&hub, &sources, out).await?;
+            let (hub, sources) = files(&args.files).await?;
+            commands::apply(&hub, &sources, &args.tracking(), out).await?;
         }
         PersonCommand::Create(args) => {
             let mut sources = sources(&args.filename);

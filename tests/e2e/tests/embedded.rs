@@ -366,9 +366,36 @@ fn templates_members_and_a_second_start() {
         &up.ours(&["delete", "configmap", "settings", "-n", "web"]),
         &["deleted"],
     );
+    applies_what_is_large(&up);
     deletes_what_is_there(&up, &file);
     restarts(&mut up);
     withdraws(&mut up);
+}
+
+/// A template that does not fit into the annotation in which apply keeps it goes over to the hub's own tracking.
+fn applies_what_is_large(up: &Up) {
+    let path = up.folder.path().join("rules.yaml");
+    let file = path.display().to_string();
+    let text = |rule: &str| {
+        let padding = "x".repeat(400_000);
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: rules, namespace: web}}\ndata: {{rule: {rule}, all: {padding}}}\n"
+        )
+    };
+    for rule in ["first", "second"] {
+        std::fs::write(&path, text(rule)).expect("a file can be written");
+        let complaint = up.try_ours(&["apply", "-f", &file]).expect_err("it is too large");
+        contains(&complaint, &["configmap/rules", "--server-side"]);
+        contains(
+            &up.ours(&["apply", "--server-side", "-f", &file]),
+            &["configmap/rules serverside-applied"],
+        );
+        contains(
+            &up.ours(&["get", "configmap", "rules", "-n", "web", "-o", "json"]),
+            &[rule],
+        );
+    }
+    contains(&up.ours(&["delete", "-f", &file]), &["deleted"]);
 }
 
 /// What is missing holds up nothing else.

@@ -28,6 +28,7 @@ use crate::health::Health;
 use crate::listen::Handle;
 use crate::metrics::{Known, Metrics};
 use crate::negotiate::Encoding;
+use crate::openapi;
 use crate::paths;
 use crate::pki::PkiError;
 use crate::query::Query;
@@ -181,7 +182,7 @@ impl Delegated {
         let user = self.authenticate(peer, request.headers_mut()).await?;
         self.authorize(&user, info).await?;
         if !info.is_resource_request {
-            return self.path(info, request.headers());
+            return self.path(info, request.headers()).await;
         }
         match self.group_of(info) {
             Some(group) => Ok(group.handle(info.clone(), user, request).await),
@@ -257,7 +258,7 @@ impl Delegated {
         Err(attributes.forbidden(user, &decision.reason))
     }
 
-    fn path(&self, info: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
+    async fn path(&self, info: &RequestInfo, headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
         let discovery = Discovery::new(Arc::new(Snapshot::default()), self.groups.clone());
         let path = info.path.trim_matches('/');
         let segments: Vec<&str> = path.split('/').collect();
@@ -275,33 +276,16 @@ impl Delegated {
             ["openapi", "v2"] => json!({
                 "swagger": "2.0", "info": {"title": "Tombolo", "version": paths::GIT_VERSION}, "paths": {},
             }),
-            ["openapi", "v3"] => self.openapi_index(),
+            ["openapi", "v3"] => openapi::shown_index(&self.groups),
             ["openapi", "v3", "apis", group, version] => {
-                self.openapi(group, version).ok_or_else(error::no_such_path)?
+                let mut groups = self.groups.iter();
+                let found = groups.find(|it| it.group() == group && it.version() == version);
+                let handler = found.ok_or_else(error::no_such_path)?;
+                return Ok(openapi::shown(handler.as_ref(), headers).await);
             }
             _ => return Err(error::no_such_path()),
         };
         Ok(respond::json(StatusCode::OK, &document))
-    }
-
-    fn openapi_index(&self) -> Value {
-        let mut index = serde_json::Map::new();
-        for group in &self.groups {
-            let place = format!("apis/{}/{}", group.group(), group.version());
-            let url = format!("/openapi/v3/{place}");
-            index.insert(place, json!({ "serverRelativeURL": url }));
-        }
-        json!({ "paths": index })
-    }
-
-    fn openapi(&self, group: &str, version: &str) -> Option<Value> {
-        let handler = self
-            .groups
-            .iter()
-            .find(|handler| handler.group() == group && handler.version() == version)?;
-        Some(handler.openapi().unwrap_or_else(|| {
-            json!({"openapi": "3.0.0", "info": {"title": "Tombolo", "version": paths::GIT_VERSION}, "paths": {}})
-        }))
     }
 }
 

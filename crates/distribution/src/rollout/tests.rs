@@ -388,6 +388,21 @@ fn the_first_version_goes_wave_by_wave() {
     );
 }
 
+#[test]
+fn a_wave_that_nobody_is_in_is_told() {
+    let mut fleet = Fleet::new("ab", &careful());
+    fleet.check("Progressing 2/3 1/2 a=1 b=-");
+    fleet.pass_time(60);
+    fleet.check("Progressing 3/3 2/2 a=1 b=1");
+    fleet.pass_time(60);
+    fleet.check("Complete 3/3 2/2 a=1 b=1");
+    let told = fleet.condition("Progressing");
+    assert!(
+        told.ends_with("is through all waves (no cluster is in canary)"),
+        "{told}"
+    );
+}
+
 /// A fleet in which version `1` is everywhere.
 fn stable(names: &str, spec: &Value) -> Fleet {
     let mut fleet = Fleet::new(names, &json!({}));

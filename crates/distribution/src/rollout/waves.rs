@@ -141,8 +141,13 @@ impl Pass<'_> {
             if self.state.waves[place].started.is_none() {
                 self.state.waves[place].started = Some(self.now());
                 self.state.waves[place].completed = None;
-                let note = format!("wave {name}: {} cluster(s)", members.len());
-                self.note(reasons::WAVE_STARTED, note);
+                if members.is_empty() && !self.members.is_empty() {
+                    let note = format!("wave {name}: no cluster is in it, and so it is through at once");
+                    self.warn(reasons::WAVE_STARTED, note);
+                } else {
+                    let note = format!("wave {name}: {} cluster(s)", members.len());
+                    self.note(reasons::WAVE_STARTED, note);
+                }
             }
             self.move_wave(members, target, failed);
             if self.state.waves[place].completed.is_some() {

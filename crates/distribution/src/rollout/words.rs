@@ -43,6 +43,19 @@ impl Pass<'_> {
         }
     }
 
+    /// The waves that nobody was in: nothing was tried there before the next one.
+    fn without_clusters(&self) -> String {
+        let waves = self.waves.iter();
+        let empty: Vec<&str> = waves
+            .filter(|(_, members)| members.is_empty())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if empty.is_empty() || self.members.is_empty() {
+            return String::new();
+        }
+        format!(" (no cluster is in {})", empty.join(", "))
+    }
+
     fn progress(&self) -> (bool, &'static str, String) {
         let state = &self.state;
         let version = |it: &Option<String>| short(it.as_deref().unwrap_or_default()).to_owned();
@@ -73,7 +86,7 @@ impl Pass<'_> {
             Some(Complete) => (
                 false,
                 reasons::ROLLOUT_COMPLETE,
-                format!("version {target} is through all waves"),
+                format!("version {target} is through all waves{}", self.without_clusters()),
             ),
             Some(Failed) => (
                 false,

@@ -124,9 +124,11 @@ fn unapplied(description: &Value) -> Option<String> {
         let text = |field: &str| status[field].as_str().filter(|text| !text.is_empty());
         let phase = || text("phase").map(|phase| format!("what is delivered is at phase {phase}"));
         let silent = || "what is delivered is not applied yet".to_owned();
+        // A cluster's own namespace tells nothing, and would make its cause another than everybody's.
+        let home = format!("{}/", meta::namespace(description));
         return Some(
             text("reason")
-                .map(str::to_owned)
+                .map(|reason| reason.replace(&home, ""))
                 .or_else(phase)
                 .unwrap_or_else(silent),
         );

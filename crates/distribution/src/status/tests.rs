@@ -237,7 +237,7 @@ fn conditions_count_clusters_by_cause_and_keep_what_others_say() {
     subscription["status"]["conditions"] = json!([scheduled]);
     let half = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1});
     let mut refused = Value::clone(&description("b", "Failure", &half));
-    refused["status"]["reason"] = json!("Service foo/web: refused");
+    refused["status"]["reason"] = json!("Service foo/web: Description ns-b/other wants it, too");
     let reports = [description("a", "Success", &half), Arc::new(refused)];
     let plan = run(&subscription, &reports);
     let Action::Patch { patch, .. } = &plan.actions[0] else {
@@ -256,7 +256,7 @@ fn conditions_count_clusters_by_cause_and_keep_what_others_say() {
     );
     assert_eq!(
         applied["message"],
-        "1 of 3 cluster(s): Service foo/web: refused (b); 1 of 3 cluster(s): the cluster is not known (c)"
+        "1 of 3 cluster(s): Service foo/web: Description other wants it, too (b); 1 of 3 cluster(s): the cluster is not known (c)"
     );
     assert_eq!(
         condition(status, "Available")["message"],

@@ -161,6 +161,16 @@ impl Mirrors {
         kind
     }
 
+    /// What all that is known of the kinds changes with: which there are, and the versions of their definitions.
+    pub(crate) fn state(&self) -> String {
+        let mut state = discovery(&self.table()).to_string();
+        for definition in self.definitions.list() {
+            state.push(' ');
+            state.push_str(meta::resource_version(&definition));
+        }
+        state
+    }
+
     fn kinds(&self) -> MutexGuard<'_, Kinds> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }

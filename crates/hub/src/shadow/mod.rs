@@ -20,7 +20,7 @@ mod write;
 
 use std::sync::Arc;
 
-use apiserver::kinds::Kind;
+use apiserver::kinds::{self, Kind};
 use apiserver::negotiate::Accepted;
 use apiserver::options::{FieldValidation, ListOptions, WriteOptions, Writes};
 use apiserver::query::Query;
@@ -325,6 +325,24 @@ impl GroupHandler for Shadow {
 
     fn discovery(&self) -> Value {
         mirrors::discovery(&self.mirrors.table())
+    }
+
+    fn openapi_state(&self) -> String {
+        self.mirrors.state()
+    }
+
+    fn openapi(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async move {
+            let mut kinds = Vec::new();
+            for mirror in self.mirrors.table().values() {
+                kinds.push(self.mirrors.kind(mirror).await);
+            }
+            let mut document = kinds::openapi(GROUP, VERSION, &kinds);
+            if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
+                api::descriptions::describe(schemas);
+            }
+            document
+        })
     }
 
     fn handle(

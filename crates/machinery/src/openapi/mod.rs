@@ -1,6 +1,7 @@
 //! OpenAPI documents as a kube-apiserver publishes them, for built-in and custom resources.
 //!
-//! [`v3`] makes the document of one group version (`/openapi/v3/apis/GROUP/VERSION`), [`v3_index`] the list of them
+//! [`v3`] makes the document of one group version (`/openapi/v3/apis/GROUP/VERSION`), [`v3_shown`] that of one that shows
+//! what others serve, [`v3_index`] the list of them
 //! (`/openapi/v3`), [`v2`] the one document of everything (`/openapi/v2`). They hold what clients work with: paths
 //! with their kinds and query parameters, and schemas with the merge rules; no descriptions of built-in fields. A
 //! document is made anew at each call: keep it until a CustomResourceDefinition changes.
@@ -83,8 +84,30 @@ pub fn v3_index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 /// of this group version.
 #[must_use]
 pub fn v3(group: &str, version: &str, custom: &[CustomKind<'_>]) -> Value {
-    let found = served(custom, |g, v| g == group && v == version);
-    let (paths, schemas) = document(&found, custom, &[(group, version)], Dialect::V3);
+    let is_wanted = |g: &str, v: &str| g == group && v == version;
+    let custom = custom.iter().filter(|kind| is_wanted(kind.group, kind.version));
+    let custom: Vec<CustomKind<'_>> = custom.copied().collect();
+    let found = served(&custom, is_wanted);
+    whole(document(&found, &custom, &[(group, version)], Dialect::V3))
+}
+
+/// The OpenAPI v3 document of a group version that shows resources of other groups: the paths are its own, the kinds
+/// theirs. They have every verb, and of their subresources `scale`.
+#[must_use]
+pub fn v3_shown(
+    group: &str,
+    version: &str,
+    builtin: &[&builtin::Resource],
+    custom: &[CustomKind<'_>],
+) -> Value {
+    let builtin = builtin.iter().map(|found| Served::builtin(found));
+    let found = builtin.chain(custom.iter().map(Served::custom));
+    let found: Vec<Served> = found.map(|it| it.shown_at(group, version)).collect();
+    whole(document(&found, custom, &[(group, version)], Dialect::V3))
+}
+
+/// A whole document of v3.
+fn whole((paths, schemas): (Map<String, Value>, Map<String, Value>)) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "1.34"},
@@ -113,16 +136,13 @@ pub fn v2(custom: &[CustomKind<'_>]) -> Value {
     })
 }
 
+/// The built-in resources of the group versions that are wanted, and the custom ones.
 fn served(custom: &[CustomKind<'_>], wanted: impl Fn(&str, &str) -> bool) -> Vec<Served> {
     let builtin = builtin::resources()
         .iter()
         .filter(|found| wanted(found.group, found.version))
         .map(Served::builtin);
-    let custom = custom
-        .iter()
-        .filter(|found| wanted(found.group, found.version))
-        .map(Served::custom);
-    builtin.chain(custom).collect()
+    builtin.chain(custom.iter().map(Served::custom)).collect()
 }
 
 /// Paths and the schemas that they need.
@@ -148,10 +168,7 @@ fn document(
         schemas.add(name);
     }
     let mut schemas = schemas.finish();
-    for kind in custom
-        .iter()
-        .filter(|kind| versions.contains(&(kind.group, kind.version)))
-    {
+    for kind in custom {
         custom::schemas(kind, dialect, &mut schemas);
     }
     (paths, schemas)

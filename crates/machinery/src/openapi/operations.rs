@@ -57,10 +57,23 @@ const PATCH_TYPES: [&str; 3] = [
 ];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
+const ALL_VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
 /// A resource to write the paths of.
 pub(super) struct Served {
     group: String,
     version: String,
+    /// Group and version of its URLs.
+    at: (String, String),
     plural: String,
     kind: String,
     namespaced: bool,
@@ -99,6 +112,7 @@ impl Served {
         Self {
             group: resource.group.to_owned(),
             version: resource.version.to_owned(),
+            at: (resource.group.to_owned(), resource.version.to_owned()),
             plural: resource.plural.to_owned(),
             kind: resource.kind.to_owned(),
             namespaced: resource.namespaced,
@@ -139,24 +153,24 @@ impl Served {
         Self {
             group: kind.group.to_owned(),
             version: kind.version.to_owned(),
+            at: (kind.group.to_owned(), kind.version.to_owned()),
             plural: kind.plural.to_owned(),
             kind: kind.kind.to_owned(),
             namespaced: kind.namespaced,
             custom: true,
-            verbs: vec![
-                "create",
-                "delete",
-                "deletecollection",
-                "get",
-                "list",
-                "patch",
-                "update",
-                "watch",
-            ],
+            verbs: ALL_VERBS.to_vec(),
             type_name,
             list_type_name: custom::type_name(kind.group, kind.version, kind.list_kind),
             subresources,
         }
+    }
+
+    /// The same resource, shown by another group version.
+    pub(super) fn shown_at(mut self, group: &str, version: &str) -> Self {
+        self.at = (group.to_owned(), version.to_owned());
+        self.verbs = ALL_VERBS.to_vec();
+        self.subresources.retain(|sub| sub.name == "scale");
+        self
     }
 
     /// The names of the types that its operations refer to.
@@ -201,10 +215,10 @@ pub(super) fn paths(resource: &Served, dialect: Dialect, into: &mut Map<String, 
         writer: Writer {
             dialect,
             custom: resource.custom,
-            tag: tag(&resource.group, &resource.version),
+            tag: tag(&resource.at.0, &resource.at.1),
         },
     };
-    let base = format!("/{}", path_of(&resource.group, &resource.version));
+    let base = format!("/{}", path_of(&resource.at.0, &resource.at.1));
     let home = if resource.namespaced {
         format!("{base}/namespaces/{{namespace}}")
     } else {
@@ -239,8 +253,7 @@ struct Item<'a> {
 impl Item<'_> {
     fn id(&self, verb: &str, middle: &str, end: &str) -> String {
         let Served {
-            group,
-            version,
+            at: (group, version),
             kind,
             namespaced,
             ..
@@ -262,7 +275,9 @@ impl Item<'_> {
 
     fn list(&self, all_namespaces: bool) -> Value {
         let Served {
-            group, version, kind, ..
+            at: (group, version),
+            kind,
+            ..
         } = self.resource;
         let id = if all_namespaces {
             format!("list{}{kind}ForAllNamespaces", camel(group, version))

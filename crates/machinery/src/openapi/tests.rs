@@ -57,6 +57,61 @@ fn documents_hold_all_that_they_refer_to() {
 }
 
 #[test]
+fn what_a_group_shows_of_others_has_its_paths_and_their_kinds() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
+    let widgets = CustomKind {
+        group: "example.io",
+        plural: "widgets",
+        kind: "Widget",
+        list_kind: "WidgetList",
+        scale: true,
+        ..subscription(&schema)
+    };
+    let deployments = builtin::resource("apps", "v1", "deployments").unwrap();
+    let nodes = builtin::resource("", "v1", "nodes").unwrap();
+    let document = v3_shown("shadow", "v1alpha1", &[deployments, nodes], &[widgets]);
+    assert_closed(
+        &document,
+        &document["components"]["schemas"],
+        "#/components/schemas/",
+    );
+    let paths: Vec<&str> = document["paths"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let base = "/apis/shadow/v1alpha1/";
+    assert!(paths.iter().all(|path| path.starts_with(base)), "{paths:?}");
+    let home = format!("{base}namespaces/{{namespace}}/");
+    for (path, group, kind) in [
+        (format!("{home}deployments/{{name}}"), "apps", "Deployment"),
+        (
+            format!("{home}deployments/{{name}}/scale"),
+            "autoscaling",
+            "Scale",
+        ),
+        (format!("{base}nodes/{{name}}"), "", "Node"),
+        (format!("{home}widgets/{{name}}/scale"), "autoscaling", "Scale"),
+        (format!("{home}widgets/{{name}}"), "example.io", "Widget"),
+    ] {
+        let patch = &document["paths"][&path]["patch"];
+        let found = &patch["x-kubernetes-group-version-kind"];
+        assert_eq!(
+            (&found["group"], &found["kind"]),
+            (&json!(group), &json!(kind)),
+            "{path}"
+        );
+    }
+    assert!(
+        !paths.iter().any(|path| path.ends_with("/status")),
+        "templates have none"
+    );
+    let widget = &document["components"]["schemas"]["io.example.v1alpha1.Widget"];
+    assert_eq!(widget["properties"]["spec"]["type"], "object");
+}
+
+#[test]
 fn patches_can_ask_for_field_validation() {
     // this is what kubectl looks for before it lets the server validate
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});

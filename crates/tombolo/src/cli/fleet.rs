@@ -143,6 +143,40 @@ pub(crate) struct FileArgs {
     pub(crate) hub: HubArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
+    /// Lets the hub keep track of who owns which fields, instead of an annotation with all that was applied: needed for
+    /// objects over 256 KiB.
+    #[arg(long)]
+    server_side: bool,
+    /// Takes over fields that another manager owns.
+    #[arg(long, requires = "server_side")]
+    force_conflicts: bool,
+    /// The name under which the fields are owned.
+    #[arg(
+        long,
+        default_value = "kubectl",
+        value_name = "NAME",
+        requires = "server_side"
+    )]
+    field_manager: String,
+}
+
+impl ApplyArgs {
+    /// Who keeps track of what was applied.
+    pub(crate) fn tracking(&self) -> commands::Tracking {
+        if !self.server_side {
+            return commands::Tracking::Annotation;
+        }
+        commands::Tracking::FieldManager {
+            manager: self.field_manager.clone(),
+            force: self.force_conflicts,
+        }
+    }
+}
+
 /// Where kubectl is.
 #[derive(Debug, Args)]
 pub(crate) struct KubectlArgs {

@@ -12,9 +12,9 @@ use runtime::LogFormat;
 
 pub(crate) use daemon::{Passed, read};
 pub(crate) use fleet::{
-    BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs, HubArgs,
-    JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs, ScaleArgs,
-    WordsArgs,
+    ApplyArgs, BackupArgs, ClustersArgs, CreateArgs, DeleteArgs, EditArgs, ExplainArgs, FileArgs, GetArgs,
+    HubArgs, JoinArgs, KubeconfigArgs, LeaveArgs, MemberArgs, PlanArgs, RolloutAction, RolloutArgs,
+    ScaleArgs, WordsArgs,
 };
 pub(crate) use local::{InstallArgs, RestoreArgs, SimArgs, SummaryArgs, SummaryFormat, UpArgs};
 pub(crate) use roles::{
@@ -94,7 +94,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PersonCommand {
     /// Makes the hub's templates as files say.
-    Apply(FileArgs),
+    Apply(ApplyArgs),
     /// Makes templates that must not be there yet.
     Create(CreateArgs),
     /// Shows what apply would change; exit code 1 if anything.
