@@ -372,7 +372,8 @@ fn templates_members_and_a_second_start() {
     withdraws(&mut up);
 }
 
-/// A template that does not fit into the annotation in which apply keeps it goes over to the hub's own tracking.
+/// A template that does not fit into the annotation in which apply keeps it goes over to the hub's own tracking. The
+/// fields of templates are explained.
 fn applies_what_is_large(up: &Up) {
     let path = up.folder.path().join("rules.yaml");
     let file = path.display().to_string();
@@ -396,6 +397,10 @@ fn applies_what_is_large(up: &Up) {
         );
     }
     contains(&up.ours(&["delete", "-f", &file]), &["deleted"]);
+    let explained = up
+        .kubectl()
+        .run("explain deployments.spec.replicas --api-version=shadow/v1alpha1");
+    contains(&explained, &["replicas <integer>", "Number of desired pods"]);
 }
 
 /// What is missing holds up nothing else.

@@ -147,11 +147,19 @@ fn read_metrics(fleet: &Fleet, admin: &Kubectl) {
     admin.run("delete clusterrolebinding/scraper clusterrole/scraper");
 }
 
+/// Asks the shadow API what a field of its templates is.
+const EXPLAIN: &str = "explain deployments.spec.replicas --api-version=shadow/v1alpha1";
+
 fn distribute(fleet: &Fleet, admin: &Kubectl) {
     // The parent's own discovery learns of the hub's groups a moment after they are available.
     wait_for("the templates are stored", Duration::from_secs(30), || {
         fleet.try_ours(&["apply", "-f", &example("nginx.yaml")])
     });
+    // By way of the parent's aggregator.
+    let explained = wait_for("the shadow API's OpenAPI", Duration::from_secs(30), || {
+        admin.try_run(EXPLAIN)
+    });
+    contains(&explained, &["Number of desired pods"]);
     admin.run(&format!("apply -f {}", example("subscription.yaml")));
     for child in &fleet.children {
         let kubectl = child.kubectl();
