@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use api::{annotations, apps, entry, finalizers, labels, payloads, reasons};
+use api::{annotations, apps, entry, finalizers, payloads, reasons};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use machinery::meta::{self, OwnerReference};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, correction, remove_finalizers};
 use crate::division::{self, Division};
@@ -43,8 +43,6 @@ pub struct View<'a> {
     /// Every Description that carries the Base's uid, or has the name of one of its Descriptions: labels are the child's
     /// to write, and names nobody's to change.
     pub descriptions: &'a [Arc<Value>],
-    /// Every Manifest and HelmChart that carries the Base's uid as a label.
-    pub referenced: &'a [Arc<Value>],
     /// What changes templates on their way.
     pub overrides: &'a Overrides<'a>,
     /// What large objects are kept with.
@@ -130,7 +128,6 @@ fn fill(view: &View<'_>, plan: &mut Plan) -> Result<(), String> {
     let feeds = Feed::all_of(base);
     let found: Vec<(&Feed, Option<Arc<Value>>)> =
         feeds.iter().map(|feed| (feed, (view.template)(feed))).collect();
-    reference(view, &found, plan);
     if let Some(division) = view.overrides.division {
         division::plan_localizations(base, division, view.overrides.localizations, plan);
         if let Division::Unknown { reason, why } = division {
@@ -192,55 +189,10 @@ fn plan_deletion(view: &View<'_>) -> Plan {
         ));
         return plan;
     }
-    for template in view.referenced {
-        plan.push(drop_label(template, meta::uid(view.base)));
-    }
     if let Some(patch) = remove_finalizers(view.base, &[finalizers::APP]) {
         plan.push(Action::patch(&apps::BASES, view.base, patch));
     }
     plan
-}
-
-/// Takes a label off a Manifest or HelmChart.
-pub(crate) fn drop_label(template: &Value, key: &str) -> Action {
-    Action::patch(
-        resource_of(template),
-        template,
-        json!({"metadata": {"labels": {key: null}}}),
-    )
-}
-
-fn resource_of(template: &Value) -> &'static machinery::ApiResource {
-    const CHARTS: &machinery::ApiResource = &apps::HELM_CHARTS;
-    const MANIFESTS: &machinery::ApiResource = &apps::MANIFESTS;
-    if meta::kind(template) == crate::feed::HELM_CHART {
-        CHARTS
-    } else {
-        MANIFESTS
-    }
-}
-
-/// Labels the templates that are used with the uids of their users, and takes the Base's off the others.
-fn reference(view: &View<'_>, found: &[(&Feed, Option<Arc<Value>>)], plan: &mut Plan) {
-    let uid = meta::uid(view.base);
-    let mut wanted = Map::from_iter([(uid.to_owned(), json!(apps::BASES.kind))]);
-    if let Some(subscription) = meta::label(view.base, labels::SUBSCRIPTION_UID) {
-        wanted.insert(subscription.to_owned(), json!(apps::SUBSCRIPTIONS.kind));
-    }
-    for template in found.iter().filter_map(|(_, template)| template.as_ref()) {
-        let missing = names::missing(template, &wanted);
-        if !missing.is_empty() {
-            let patch = json!({"metadata": {"labels": missing}});
-            plan.push(Action::patch(resource_of(template), template, patch));
-        }
-    }
-    for template in view.referenced {
-        let used =
-            Feed::of_template(template).is_some_and(|it| found.iter().any(|(feed, _)| feed.is_same(&it)));
-        if !used {
-            plan.push(drop_label(template, uid));
-        }
-    }
 }
 
 /// Every template that goes out, or why nothing of the Base is delivered: one missing feed holds back all of them.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use api::{annotations, clusters};
+use api::{annotations, clusters, labels};
 
 use super::*;
 use crate::feed::FeedIndex;
@@ -66,7 +66,6 @@ fn pass_divided(world: &World, division: &Division) -> Plan {
         content: Content::Current,
         template: &|feed| index.get(feed).cloned(),
         descriptions: &world.labelled(&apps::DESCRIPTIONS, labels::CONFIG_UID, meta::uid(base)),
-        referenced: &index.used_by(meta::uid(base)),
         overrides: &Overrides {
             localizations: &localizations,
             division: Some(division),
@@ -127,10 +126,6 @@ fn describes_its_manifests_in_their_order() {
             "apps.clusternet.io/subs.uid": "sub-uid",
         })
     );
-    for manifest in world.list(&apps::MANIFESTS) {
-        assert_eq!(meta::label(&manifest, &base_uid), Some("Base"));
-        assert_eq!(meta::label(&manifest, "sub-uid"), Some("Subscription"));
-    }
     assert_eq!(world.events, ["DescriptionCreated"]);
 }
 
@@ -171,14 +166,7 @@ fn follows_changes_and_drops_what_is_no_longer_used() {
     world.apply(&pass(&world));
     set_base(&mut world, &[feed("Service", "web")]);
     world.apply(&pass(&world));
-    let base_uid = meta::uid(world.get(&apps::BASES, NAMESPACE, BASE).unwrap()).to_owned();
     assert_eq!(raw(&world.list(&apps::DESCRIPTIONS)[0]).len(), 1);
-    let used: Vec<bool> = world
-        .list(&apps::MANIFESTS)
-        .iter()
-        .map(|it| meta::label(it, &base_uid).is_some())
-        .collect();
-    assert_eq!(used, [false, true]);
     assert!(!pass(&world).writes());
     set_base(&mut world, &[]);
     world.apply(&pass(&world));

@@ -53,8 +53,6 @@ pub(crate) fn trouble(feed: &Feed, template: Option<&Value>) -> Option<Trouble> 
 pub struct FeedIndex {
     /// Of several templates of one feed, which nobody should make, the first by namespace and name counts.
     templates: BTreeMap<Feed, Templates>,
-    /// The same templates by the uids of the Bases and Subscriptions that use them.
-    users: BTreeMap<String, Templates>,
 }
 
 /// By namespace and name.
@@ -68,12 +66,6 @@ impl FeedIndex {
                 .entry(feed)
                 .or_default()
                 .insert(place(object), Arc::clone(object));
-            for user in users(object) {
-                self.users
-                    .entry(user.clone())
-                    .or_default()
-                    .insert(place(object), Arc::clone(object));
-            }
         }
     }
 
@@ -82,9 +74,11 @@ impl FeedIndex {
         let Some(feed) = Feed::of_template(object) else {
             return;
         };
-        take(&mut self.templates, &feed, object);
-        for user in users(object) {
-            take(&mut self.users, user, object);
+        if let Some(templates) = self.templates.get_mut(&feed) {
+            templates.remove(&place(object));
+            if templates.is_empty() {
+                self.templates.remove(&feed);
+            }
         }
     }
 
@@ -98,33 +92,6 @@ impl FeedIndex {
             return self.templates.get(&chart)?.values().next();
         }
         self.templates.get(feed)?.values().next()
-    }
-
-    /// Every template that carries the uid of a Base or Subscription, in a fixed order.
-    pub fn used_by(&self, uid: &str) -> Vec<Arc<Value>> {
-        self.users
-            .get(uid)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .cloned()
-            .collect()
-    }
-}
-
-/// The uids in an object's labels that say who uses it.
-fn users(object: &Value) -> impl Iterator<Item = &String> {
-    let labels = meta::labels(object).into_iter().flatten();
-    labels
-        .filter(|(_, kind)| matches!(kind.as_str(), Some("Base" | "Subscription")))
-        .map(|(uid, _)| uid)
-}
-
-fn take<K: Ord>(map: &mut BTreeMap<K, Templates>, key: &K, object: &Value) {
-    if let Some(templates) = map.get_mut(key) {
-        templates.remove(&place(object));
-        if templates.is_empty() {
-            map.remove(key);
-        }
     }
 }
 
@@ -173,9 +140,7 @@ mod tests {
             Some(&chart)
         );
         assert_eq!(index.get(&feed("apps/v1 Deployment other/web")), None);
-        assert_eq!(index.used_by("uid-1"), [Arc::clone(&manifest)]);
         index.remove(&manifest);
-        assert_eq!(index.used_by("uid-1"), []);
         assert_eq!(index.get(&feed("apps/v1 Deployment shop/web")), None);
     }
 }

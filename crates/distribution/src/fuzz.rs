@@ -24,7 +24,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
     let mut feeds = FeedIndex::default();
     feeds.insert(&template);
     let namespace = machinery::meta::namespace(&a_base).to_owned();
-    let (bases, templates, policies) = ([Arc::clone(&a_base)], [Arc::clone(&template)], [policy]);
+    let (bases, policies) = ([Arc::clone(&a_base)], [policy]);
     let (descriptions, clusters) = ([Arc::clone(&a_description)], [cluster]);
     let division = division::of(Some(&sub), Some(&a_base), &namespace);
     let situation = Situation {
@@ -48,7 +48,6 @@ pub fn fuzz_plans(bytes: &[u8]) {
             subscription: &sub,
             namespace: &|name| (*name == namespace).then(|| Arc::clone(&a_base)),
             bases: &bases,
-            referenced: &templates,
             template: &|feed| feeds.get(feed).cloned(),
             stays: &|base| {
                 let namespace = machinery::meta::namespace(base);
@@ -66,7 +65,6 @@ pub fn fuzz_plans(bytes: &[u8]) {
             content: base::Content::Current,
             template: &|feed| feeds.get(feed).cloned(),
             descriptions: &descriptions,
-            referenced: &templates,
             overrides: &overrides,
             packing: &pack::Packing {
                 stored: Some(&|_| false),
@@ -93,6 +91,7 @@ pub fn fuzz_plans(bytes: &[u8]) {
         protection::plan(&protection::View {
             template: &template,
             subscriptions: &[Arc::clone(&sub)],
+            bases: &bases,
             in_use: InUse::Drop,
         }),
         policy::plan(&policy::View {

@@ -1,13 +1,23 @@
-//! Manifests and HelmCharts in use: deletion of one waits, and says for whom, or takes it out of its Subscriptions.
+//! Manifests and HelmCharts in use: labels say by whom; deletion of one waits, and says for whom, or takes it out of its
+//! Subscriptions.
+//!
+//! The labels are all written at once, for there is one of each Base: written one by one, they cost the square of the
+//! clusters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{annotations, apps, finalizers};
+use api::{annotations, apps, finalizers, labels};
 use machinery::meta;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
 use crate::feed::{Feed, HELM_CHART};
+
+/// What the label of a Base's uid says.
+const BASE: &str = "Base";
+/// What the label of a Subscription's uid says.
+const SUBSCRIPTION: &str = "Subscription";
 
 /// What one plan may look at.
 #[derive(Clone, Copy)]
@@ -16,6 +26,8 @@ pub struct View<'a> {
     pub template: &'a Value,
     /// Every Subscription; those that do not name the template are passed over.
     pub subscriptions: &'a [Arc<Value>],
+    /// Every Base; those that do not name the template are passed over.
+    pub bases: &'a [Arc<Value>],
     /// What becomes of a template that is deleted while it is in use.
     pub in_use: InUse,
 }
@@ -48,6 +60,14 @@ pub fn plan(view: &View<'_>) -> Plan {
         apps::MANIFESTS
     };
     let mut plan = Plan::default();
+    let labels = labels(view);
+    if !labels.is_empty() {
+        plan.push(Action::patch(
+            &resource,
+            template,
+            json!({"metadata": {"labels": labels}}),
+        ));
+    }
     if !meta::is_deleting(template) {
         if let Some(patch) = add_finalizer(template, view.in_use.finalizer()) {
             plan.push(Action::patch(&resource, template, patch));
@@ -83,14 +103,42 @@ pub fn plan(view: &View<'_>) -> Plan {
     plan
 }
 
+/// The labels that are to change: the uids of the Bases that use the template and of their Subscriptions, and of those
+/// that do so no longer. A Base that is deleted uses it until its cluster has given it back.
+fn labels(view: &View<'_>) -> Map<String, Value> {
+    let own = Feed::of_template(view.template);
+    let using = view.bases.iter().filter(|base| uses(base, own.as_ref()));
+    let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
+    for base in using {
+        if let Some(subscription) = meta::label(base, labels::SUBSCRIPTION_UID).filter(|uid| !uid.is_empty())
+        {
+            wanted.insert(subscription, SUBSCRIPTION);
+        }
+        wanted.insert(meta::uid(base), BASE);
+    }
+    let have = || meta::labels(view.template).into_iter().flatten();
+    let left = have().filter(|(uid, kind)| {
+        let is_user = *kind == BASE || *kind == SUBSCRIPTION;
+        is_user && !wanted.contains_key(uid.as_str())
+    });
+    let mut changes: Map<String, Value> = left.map(|(uid, _)| (uid.clone(), Value::Null)).collect();
+    for (uid, kind) in wanted {
+        if meta::label(view.template, uid) != Some(kind) {
+            changes.insert(uid.to_owned(), json!(kind));
+        }
+    }
+    changes
+}
+
+/// Whether an object has the template among its feeds.
+fn uses(object: &Value, template: Option<&Feed>) -> bool {
+    template.is_some_and(|own| Feed::all_of(object).iter().any(|feed| feed.is_same(own)))
+}
+
 /// The Subscriptions that use the template and stay.
 fn users<'a>(view: &View<'a>) -> Vec<&'a Arc<Value>> {
-    let Some(own) = Feed::of_template(view.template) else {
-        return Vec::new();
-    };
-    let using = |subscription: &&Arc<Value>| {
-        !meta::is_deleting(subscription) && Feed::all_of(subscription).iter().any(|feed| feed.is_same(&own))
-    };
+    let own = Feed::of_template(view.template);
+    let using = |it: &&Arc<Value>| !meta::is_deleting(it) && uses(it, own.as_ref());
     view.subscriptions.iter().filter(using).collect()
 }
 
@@ -144,6 +192,7 @@ mod tests {
         let planned = plan(&View {
             template: &template,
             subscriptions: &[],
+            bases: &[],
             in_use: InUse::Protect,
         });
         let Action::Patch { patch, .. } = &planned.actions[0] else {
@@ -158,9 +207,56 @@ mod tests {
             plan(&View {
                 template: &template,
                 subscriptions: &[],
+                bases: &[],
                 in_use: InUse::Protect,
             }),
             Plan::default()
+        );
+    }
+
+    #[test]
+    fn labels_say_who_uses_it_all_at_once() {
+        let mut template = manifest(false, true);
+        template["metadata"]["labels"]["mine"] = json!("Basement");
+        meta::set_label(&mut template, "gone", "Base");
+        meta::set_label(&mut template, "gone-sub", "Subscription");
+        let base = |uid: &str, feed: &str| {
+            let mut base = Value::clone(&subscription(uid, feed));
+            base["metadata"]["uid"] = json!(uid);
+            meta::set_label(&mut base, labels::SUBSCRIPTION_UID, "sub");
+            base
+        };
+        let mut going = base("c", "foo");
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let bases = [base("a", "foo"), base("b", "foo"), going, base("d", "other")].map(Arc::new);
+        let run = |template: &Value, bases: &[Arc<Value>]| {
+            plan(&View {
+                template,
+                subscriptions: &[],
+                bases,
+                in_use: InUse::Protect,
+            })
+        };
+        let planned = run(&template, &bases);
+        let [Action::Patch { patch, .. }] = &planned.actions[..] else {
+            panic!("one write: {planned:?}")
+        };
+        let expected = json!({"a": "Base", "b": "Base", "c": "Base", "sub": "Subscription", "gone": null, "gone-sub": null});
+        assert_eq!(patch["metadata"]["labels"], expected);
+        for user in ["a", "b", "c"] {
+            meta::set_label(&mut template, user, "Base");
+        }
+        meta::set_label(&mut template, "sub", "Subscription");
+        let metadata = template["metadata"]["labels"].as_object_mut().unwrap();
+        metadata.retain(|key, _| !key.starts_with("gone"));
+        assert_eq!(run(&template, &bases), Plan::default());
+        let planned = run(&template, &[]);
+        let Action::Patch { patch, .. } = &planned.actions[0] else {
+            panic!()
+        };
+        assert_eq!(
+            patch["metadata"]["labels"],
+            json!({"a": null, "b": null, "c": null, "sub": null})
         );
     }
 
@@ -175,6 +271,7 @@ mod tests {
         let planned = plan(&View {
             template: &template,
             subscriptions: &subscriptions,
+            bases: &[],
             in_use: InUse::Protect,
         });
         let Next::Blocked(why) = &planned.next else {
@@ -185,12 +282,14 @@ mod tests {
         let again = plan(&View {
             template: &template,
             subscriptions: &subscriptions,
+            bases: &[],
             in_use: InUse::Protect,
         });
         assert!(!again.writes(), "said once");
         let free = plan(&View {
             template: &template,
             subscriptions: &subscriptions[2..],
+            bases: &[],
             in_use: InUse::Protect,
         });
         let Action::Patch { patch, .. } = &free.actions[0] else {
@@ -206,6 +305,7 @@ mod tests {
             plan(&View {
                 template,
                 subscriptions: &subscriptions,
+                bases: &[],
                 in_use,
             })
         };

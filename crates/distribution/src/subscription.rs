@@ -25,8 +25,6 @@ pub struct View<'a> {
     pub namespace: &'a dyn Fn(&str) -> Option<Arc<Value>>,
     /// Every Base that carries the Subscription's uid.
     pub bases: &'a [Arc<Value>],
-    /// Every Manifest and HelmChart that carries the Subscription's uid as a label.
-    pub referenced: &'a [Arc<Value>],
     /// The template of a feed.
     pub template: &'a dyn Fn(&Feed) -> Option<Arc<Value>>,
     /// Why a Base of a cluster that is not bound any more is to stay for now.
@@ -97,9 +95,6 @@ pub fn plan(view: &View<'_>) -> Plan {
             fault.to_string(),
         ));
     }
-    if !view.standing.is_frozen() {
-        drop_references(view, &mut plan);
-    }
     // Bases tell it too, but who looks at those?
     for feed in Feed::all_of(subscription) {
         if let Some(trouble) = feed::trouble(&feed, (view.template)(&feed).as_deref()) {
@@ -120,7 +115,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     plan
 }
 
-/// Bases go first, then the references, then the Subscription.
+/// Bases go first, then the Subscription.
 fn plan_deletion(view: &View<'_>) -> Plan {
     let mut plan = Plan::default();
     if !view.bases.is_empty() {
@@ -130,25 +125,10 @@ fn plan_deletion(view: &View<'_>) -> Plan {
         plan.next = Next::Blocked(format!("waiting for {} Base(s) to be deleted", view.bases.len()));
         return plan;
     }
-    let uid = meta::uid(view.subscription);
-    for template in view.referenced {
-        plan.push(crate::base::drop_label(template, uid));
-    }
     if let Some(patch) = remove_finalizers(view.subscription, &[finalizers::APP]) {
         plan.push(Action::patch(&apps::SUBSCRIPTIONS, view.subscription, patch));
     }
     plan
-}
-
-/// Templates that the Subscription no longer names lose its label.
-fn drop_references(view: &View<'_>, plan: &mut Plan) {
-    let feeds = Feed::all_of(view.subscription);
-    for template in view.referenced {
-        let used = Feed::of_template(template).is_some_and(|it| feeds.iter().any(|feed| feed.is_same(&it)));
-        if !used {
-            plan.push(crate::base::drop_label(template, meta::uid(view.subscription)));
-        }
-    }
 }
 
 /// What to do about the Bases in the namespace of a bound cluster.

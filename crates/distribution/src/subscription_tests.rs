@@ -44,10 +44,6 @@ fn subscribe(world: &mut World, bound: &[&str]) {
 fn pass(world: &World) -> Plan {
     let subscription = world.get(&apps::SUBSCRIPTIONS, "default", NAME).unwrap();
     let uid = meta::uid(subscription);
-    let templates = world
-        .list(&apps::MANIFESTS)
-        .into_iter()
-        .filter(|it| meta::label(it, uid).is_some());
     let mut index = crate::FeedIndex::default();
     for template in world
         .list(&apps::MANIFESTS)
@@ -60,7 +56,6 @@ fn pass(world: &World) -> Plan {
         subscription,
         namespace: &|name| world.get(&NAMESPACES, "", name).cloned(),
         bases: &world.labelled(&apps::BASES, labels::CONFIG_UID, uid),
-        referenced: &templates.collect::<Vec<_>>(),
         template: &|feed| index.get(feed).cloned(),
         stays: &|base| {
             let held = meta::annotation(base, "held")?;
@@ -262,13 +257,10 @@ fn takes_another_name_when_one_is_taken() {
 }
 
 #[test]
-fn goes_after_its_bases_and_leaves_no_label() {
+fn goes_after_its_bases() {
     let mut world = world(&["a", "b"]);
     subscribe(&mut world, &["a", "b"]);
     world.apply(&pass(&world));
-    let uid = meta::uid(world.get(&apps::SUBSCRIPTIONS, "default", NAME).unwrap()).to_owned();
-    world.put(&apps::MANIFESTS, json!({"metadata": {"namespace": "r", "name": "m", "labels": {
-        labels::CONFIG_KIND: "Namespace", labels::CONFIG_NAME: "foo", labels::CONFIG_VERSION: "v1", &uid: "Subscription"}}}));
     world.delete(&apps::SUBSCRIPTIONS, "default", NAME);
     world.apply(&pass(&world));
     assert_eq!(homes(&world).len(), 2, "held by their finalizers");
@@ -283,10 +275,6 @@ fn goes_after_its_bases_and_leaves_no_label() {
     }
     world.apply(&pass(&world));
     assert!(world.get(&apps::SUBSCRIPTIONS, "default", NAME).is_none());
-    assert_eq!(
-        meta::label(world.get(&apps::MANIFESTS, "r", "m").unwrap(), &uid),
-        None
-    );
 }
 
 #[test]

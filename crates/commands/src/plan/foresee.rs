@@ -365,7 +365,6 @@ fn bases_after(after: &Value, live: &Live, world: &World) -> Vec<Arc<Value>> {
         subscription: after,
         namespace: &|name| homes.get(name).cloned(),
         bases: &live.bases,
-        referenced: &[],
         template: &|feed| world.templates.get(feed).cloned(),
         // What it comes to, however long a move is held.
         stays: &|_| None,
@@ -408,7 +407,6 @@ fn descriptions_after(
             content: base::Content::Current,
             template: &|feed| world.templates.get(feed).cloned(),
             descriptions: &have,
-            referenced: &[],
             overrides: &Overrides {
                 globalizations: &world.globalizations,
                 localizations: world.localizations.get(namespace).unwrap_or(&none),

@@ -354,6 +354,7 @@ impl Edits {
             let plan = protection::plan(&protection::View {
                 template,
                 subscriptions: &users,
+                bases: &[],
                 in_use: if meta::has_finalizer(template, finalizers::FEED_PROTECTION) {
                     InUse::Protect
                 } else {

@@ -118,6 +118,22 @@ impl Deployer {
         }) {
             self.wake_subscription(change.object(), Job::Status);
         }
+        if differs(change, |it| it["spec"]["feeds"].clone()) {
+            self.wake_templates(change);
+        }
+    }
+
+    /// Looks at the templates that a Base uses, or did, when some of the Bases of its Subscription have come together.
+    fn wake_templates(&self, change: &Change) {
+        let states = [&change.old, &change.new].into_iter().flatten();
+        let feeds: Vec<Feed> = states.flat_map(|it| Feed::all_of(it)).collect();
+        let owner = label(change.object(), labels::SUBSCRIPTION_UID);
+        let mut indexes = self.indexes();
+        let subscription = indexes.subscriptions.find(&owner).pop();
+        let delay = subscription.map_or(Duration::ZERO, |it| gathering(&it));
+        for template in indexes.templates_of(&feeds).into_iter().filter_map(|(_, it)| it) {
+            self.queue.add_after(template_job(&template), delay);
+        }
     }
 
     fn description(&self, change: &Change) {

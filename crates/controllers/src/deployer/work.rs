@@ -50,11 +50,10 @@ impl Deployer {
         if floor::Floor::of(&object).is_some() {
             self.waits.begin(uid, &look);
         }
-        let (bases, referenced, templates) = {
+        let (bases, templates) = {
             let mut indexes = self.indexes();
             (
                 indexes.bases.find(&Tie::Uid(uid.to_owned())),
-                indexes.templates().used_by(uid),
                 indexes.templates_of(&Feed::all_of(&object)),
             )
         };
@@ -65,7 +64,6 @@ impl Deployer {
             standing: &standing,
             namespace: &|name| namespaces.get(None, name),
             bases: &bases,
-            referenced: &referenced,
             template: &|feed| lookup(&templates, feed),
             stays: &|base| {
                 let why = self.stays(&object, base);
@@ -138,13 +136,11 @@ impl Deployer {
         let Some(object) = self.shared.cache(&apps::BASES).get_key(key) else {
             return Outcome::Done;
         };
-        let uid = meta::uid(&object);
         let owner = meta::label(&object, labels::SUBSCRIPTION_UID);
         let descriptions = self.descriptions_of(&object);
-        let (referenced, templates, subscription) = {
+        let (templates, subscription) = {
             let mut indexes = self.indexes();
             (
-                indexes.templates().used_by(uid),
                 indexes.templates_of(&Feed::all_of(&object)),
                 owner.and_then(|uid| indexes.subscriptions.find(&Tie::Uid(uid.to_owned())).pop()),
             )
@@ -192,7 +188,6 @@ impl Deployer {
             content: told.content(),
             template: &|feed| lookup(&templates, feed),
             descriptions: &descriptions,
-            referenced: &referenced,
             overrides: &Overrides {
                 globalizations: &globalizations,
                 localizations: &localizations,
@@ -332,16 +327,18 @@ impl Deployer {
         let Some(object) = self.shared.cache(resource).get_key(key) else {
             return Outcome::Done;
         };
-        let users = match Feed::of_template(&object) {
-            Some(feed) => self
-                .indexes()
-                .subscriptions
-                .find(&super::indexes::feed_tie(&feed)),
-            None => Vec::new(),
+        let (subscriptions, bases) = match Feed::of_template(&object) {
+            Some(feed) => {
+                let tie = super::indexes::feed_tie(&feed);
+                let mut indexes = self.indexes();
+                (indexes.subscriptions.find(&tie), indexes.bases.find(&tie))
+            }
+            None => Default::default(),
         };
         let plan = protection::plan(&protection::View {
             template: &object,
-            subscriptions: &users,
+            subscriptions: &subscriptions,
+            bases: &bases,
             in_use: self.in_use,
         });
         self.finish(&object, reasons::FAILED_SYNCED, plan).await

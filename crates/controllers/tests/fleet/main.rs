@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::{apps, clusters, kubernetes, labels};
+use machinery::meta;
 use serde_json::json;
 
 use harness::Fleet;
@@ -318,6 +319,52 @@ async fn delivers_reports_and_takes_away() {
         .get(&apps::MANIFESTS, Some("clusternet-reserved"), "namespaces.foo")
         .await;
     assert_eq!(manifest["metadata"]["labels"][&uid], serde_json::Value::Null);
+    fleet.stop().await;
+}
+
+/// The labels are upstream's: people find by them who uses a template.
+#[tokio::test(start_paused = true)]
+async fn a_template_carries_the_uids_of_its_users_and_of_nobody_else() {
+    let mut fleet = Fleet::start().await;
+    let mut homes = Vec::new();
+    for index in 0..5 {
+        homes.push(fleet.join(&format!("edge-{index}")).await);
+    }
+    fleet.manifest("v1", "Namespace", "", "foo").await;
+    let homes: Vec<&str> = homes.iter().map(String::as_str).collect();
+    let users = |it: &serde_json::Value, kind: &str| {
+        let labels = meta::labels(it).into_iter().flatten();
+        labels.filter(|(_, value)| *value == kind).count()
+    };
+    let reserved = Some("clusternet-reserved");
+    let used = async |bases: usize, subscriptions: usize| {
+        let is_so =
+            |it: &serde_json::Value| (users(it, "Base"), users(it, "Subscription")) == (bases, subscriptions);
+        fleet
+            .await_object(&apps::MANIFESTS, reserved, "namespaces.foo", is_so)
+            .await
+    };
+    fleet.subscribe(&homes).await;
+    let labelled = used(5, 1).await;
+    for home in &homes {
+        let base = fleet.await_one(&apps::BASES, home).await;
+        assert_eq!(meta::label(&labelled, meta::uid(&base)), Some("Base"));
+    }
+    let mut descriptions = Vec::new();
+    for home in &homes {
+        let description = fleet.await_one(&apps::DESCRIPTIONS, home).await;
+        descriptions.push(meta::name(&description).to_owned());
+    }
+    fleet.bind(&homes[..2]).await;
+    for (home, description) in homes.iter().zip(&descriptions).skip(2) {
+        fleet.take_away(home, description).await;
+    }
+    used(2, 1).await;
+    fleet.delete(&apps::SUBSCRIPTIONS, Some("default"), "app").await;
+    for (home, description) in homes.iter().zip(&descriptions).take(2) {
+        fleet.take_away(home, description).await;
+    }
+    used(0, 0).await;
     fleet.stop().await;
 }
 

@@ -219,7 +219,6 @@ impl Fleet {
                 content,
                 template: &|feed| templates.get(feed).cloned(),
                 descriptions: &descriptions,
-                referenced: &[],
                 overrides: &Overrides {
                     globalizations: &self.world.list(&apps::GLOBALIZATIONS),
                     division: Some(&Division::Whole),
