@@ -367,19 +367,30 @@ impl Times {
     }
 }
 
-/// Waits until every cluster is ready and has its tunnel.
+/// Waits until every cluster is ready and has its tunnel. A hub that does not answer has not got that far.
 async fn await_tunnels(hub: &Hub, count: usize) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
-        let tunnels = hub.tunnels().await?;
-        if tunnels >= count && hub.ready_clusters().await? >= count {
-            return Ok(());
-        }
+        let missing = match missing(hub, count).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(missing)) => missing,
+            Err(error) => format!("{error:#}"),
+        };
         if start.elapsed() > LIMIT {
-            bail!("{tunnels} of {count} tunnels are up");
+            bail!(missing);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+}
+
+/// What is missing until every cluster is ready and has its tunnel, if anything.
+async fn missing(hub: &Hub, count: usize) -> anyhow::Result<Option<String>> {
+    let tunnels = hub.tunnels().await?;
+    if tunnels < count {
+        return Ok(Some(format!("{tunnels} of {count} tunnels are up")));
+    }
+    let ready = hub.ready_clusters().await?;
+    Ok((ready < count).then(|| format!("{ready} of {count} clusters are ready")))
 }
 
 /// Waits until the status says that all clusters have everything.
