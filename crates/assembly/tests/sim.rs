@@ -52,3 +52,11 @@ fn children_whose_clocks_are_minutes_wrong_are_not_taken_for_lost() {
 fn a_report_that_another_overwrites_is_made_again() {
     well(SimConfig::new(1_796_071_198));
 }
+
+#[test]
+fn nothing_counts_as_well_while_the_parent_says_that_something_is_not_applied() {
+    well(SimConfig {
+        faults: 6,
+        ..SimConfig::new(1_796_101_213)
+    });
+}

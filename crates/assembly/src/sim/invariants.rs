@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::reasons;
 use machinery::meta;
 use serde_json::Value;
 use source::Key;
@@ -502,6 +503,14 @@ fn status_is_true(world: &World, application: &Application, missing: &mut Vec<St
     let Some((_, subscription)) = world.all(PARENT, SUBSCRIPTIONS).next() else {
         return;
     };
+    let conditions = subscription["status"]["conditions"].as_array();
+    let applied = conditions.and_then(|it| it.iter().find(|it| it["type"] == reasons::APPLIED));
+    if applied.is_none_or(|it| it["status"] != "True") {
+        let why = applied.map_or(&Value::Null, |it| &it["message"]);
+        missing.push(format!(
+            "the parent does not say that everything is applied: {why}"
+        ));
+    }
     let statuses = subscription["status"]["aggregatedStatuses"].as_array();
     for part in &application.parts {
         let mut told: BTreeMap<&str, &Value> = BTreeMap::new();

@@ -57,6 +57,7 @@ fn story() -> Vec<(&'static str, Value)> {
                 "annotations": {"apps.tombolo.io/min-available": "80%"}},
             "spec": {"schedulingStrategy": "Dividing", "feeds": [feed]},
             "status": {"bindingClusters": ["home-one/one", "home-two/two"],
+                "conditions": [{"type": "Applied", "status": "True", "message": "all"}],
                 "replicas": {"apps/v1/Deployment/web/nginx": [3, 3]}, "aggregatedStatuses": [status]}}),
     ));
     for (name, home) in [("one", "home-one"), ("two", "home-two")] {
@@ -358,7 +359,7 @@ fn a_deletion_is_not_taken_back() {
 #[test]
 fn each_world_that_has_not_come_right_is_told() {
     type Break = fn(&mut Value);
-    let rows: [(&str, &str, Break, &str); 11] = [
+    let rows: [(&str, &str, Break, &str); 12] = [
         (
             PARENT,
             "ManagedCluster",
@@ -403,6 +404,12 @@ fn each_world_that_has_not_come_right_is_told() {
                     json!(2);
             },
             "the parent says 2 readyReplicas of apps/deployments \"web/nginx\" in one",
+        ),
+        (
+            PARENT,
+            "Subscription",
+            |it| it["status"]["conditions"][0]["status"] = json!("False"),
+            "the parent does not say that everything is applied: \"all\"",
         ),
         (
             PARENT,
