@@ -268,7 +268,12 @@ pub fn unpack(from: &mut dyn Read, open: Folders<'_>) -> Result<Contents, Archiv
                 match kind {
                     FOLDER => target.folder(text, open)?,
                     CREATE => target.create(text).map_err(ArchiveError::Unpacked)?,
-                    _ => target.rename(text)?,
+                    _ => {
+                        let names = text.split_once('/');
+                        let (from, to) =
+                            names.ok_or_else(|| damaged(&input, "a rename in it has no name"))?;
+                        target.rename(from, to).map_err(ArchiveError::Unpacked)?;
+                    }
                 }
             }
             _ => return Err(damaged(&input, "a part of it is of an unknown kind")),
@@ -336,8 +341,8 @@ struct Target {
 }
 
 impl Target {
-    fn folder(&mut self, name: &str, open: Folders<'_>) -> io::Result<()> {
-        std::mem::take(self).close()?;
+    fn folder(&mut self, name: &str, open: Folders<'_>) -> Result<(), ArchiveError> {
+        std::mem::take(self).close().map_err(ArchiveError::Unpacked)?;
         self.folder = open(name)?;
         Ok(())
     }
@@ -358,12 +363,9 @@ impl Target {
         Ok(())
     }
 
-    fn rename(&mut self, names: &str) -> io::Result<()> {
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.finish_file()?;
         if let Some(folder) = &self.folder {
-            let (from, to) = names
-                .split_once('/')
-                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a rename without a name"))?;
             folder.rename(from, to)?;
         }
         Ok(())

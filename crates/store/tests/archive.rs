@@ -84,15 +84,24 @@ fn what_was_put_in_comes_out_and_is_durable() {
 #[test]
 fn a_full_disk_is_not_taken_for_a_bad_archive() {
     let bytes = sample();
-    let (_, whole) = read(&bytes, "keys").unwrap();
-    for step in 1..=whole.steps() {
-        let disk = Arc::new(SimDisk::new(1));
-        disk.fill_at(step);
-        let unpacked = unpack(&mut &*bytes, &mut |name| {
-            Ok((name == "keys").then(|| disk.clone() as Arc<dyn Disk>))
-        });
-        if let Err(error) = unpacked {
-            assert!(matches!(error, ArchiveError::Unpacked(_)), "step {step}: {error}");
+    for folder in ["keys", "other"] {
+        let (_, whole) = read(&bytes, folder).unwrap();
+        for step in 1..=whole.steps() {
+            type Fault = fn(&SimDisk, u64);
+            for fault in [
+                SimDisk::fill_at as Fault,
+                SimDisk::crash_at,
+                SimDisk::fail_sync_at,
+            ] {
+                let disk = Arc::new(SimDisk::new(1));
+                fault(&disk, step);
+                let unpacked = unpack(&mut &*bytes, &mut |name| {
+                    Ok((name == folder).then(|| disk.clone() as Arc<dyn Disk>))
+                });
+                if let Err(error) = unpacked {
+                    assert!(matches!(error, ArchiveError::Unpacked(_)), "step {step}: {error}");
+                }
+            }
         }
     }
     let disk = Arc::new(SimDisk::new(1));
