@@ -4,7 +4,6 @@
 //! The labels are all written at once, for there is one of each Base: written one by one, they cost the square of the
 //! clusters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{annotations, apps, finalizers, labels};
@@ -13,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Next, Plan, add_finalizer, remove_finalizers};
 use crate::feed::{Feed, HELM_CHART};
+use crate::labels as names;
 
 /// What the label of a Base's uid says.
 const BASE: &str = "Base";
@@ -108,23 +108,19 @@ pub fn plan(view: &View<'_>) -> Plan {
 fn labels(view: &View<'_>) -> Map<String, Value> {
     let own = Feed::of_template(view.template);
     let using = view.bases.iter().filter(|base| uses(base, own.as_ref()));
-    let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut wanted = Map::new();
     for base in using {
         if let Some(subscription) = meta::label(base, labels::SUBSCRIPTION_UID).filter(|uid| !uid.is_empty())
         {
-            wanted.insert(subscription, SUBSCRIPTION);
+            wanted.insert(subscription.to_owned(), json!(SUBSCRIPTION));
         }
-        wanted.insert(meta::uid(base), BASE);
+        wanted.insert(meta::uid(base).to_owned(), json!(BASE));
     }
-    let have = || meta::labels(view.template).into_iter().flatten();
-    let left = have().filter(|(uid, kind)| {
+    let mut changes = names::missing(view.template, &wanted);
+    for (uid, kind) in meta::labels(view.template).into_iter().flatten() {
         let is_user = *kind == BASE || *kind == SUBSCRIPTION;
-        is_user && !wanted.contains_key(uid.as_str())
-    });
-    let mut changes: Map<String, Value> = left.map(|(uid, _)| (uid.clone(), Value::Null)).collect();
-    for (uid, kind) in wanted {
-        if meta::label(view.template, uid) != Some(kind) {
-            changes.insert(uid.to_owned(), json!(kind));
+        if is_user && !wanted.contains_key(uid) {
+            changes.insert(uid.clone(), Value::Null);
         }
     }
     changes

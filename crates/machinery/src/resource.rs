@@ -37,6 +37,18 @@ impl fmt::Display for Gvk {
     }
 }
 
+/// The verbs of an ordinary resource, sorted.
+pub const ALL_VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
 /// Splits `apps/v1` into group and version; `v1` has the empty group.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))

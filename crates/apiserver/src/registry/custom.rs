@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use machinery::jsonpath::JsonPath;
+use machinery::resource::ALL_VERBS;
 use machinery::schema::Schema;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{ALL_VERBS, Custom, ScalePaths, SchemaRef, Served, Snapshot, Subresource, api_version};
+use super::{Custom, ScalePaths, SchemaRef, Served, Snapshot, Subresource, api_version};
 use crate::strategy::CUSTOM;
 
 /// Keeps a definition until its objects are gone.
@@ -103,7 +104,7 @@ fn served_version(spec: &Value, version: &Value, stored: &str, terminating: bool
         short_names: words(&names["shortNames"]),
         categories: words(&names["categories"]),
         namespaced: spec["scope"] == "Namespaced",
-        verbs: ALL_VERBS,
+        verbs: &ALL_VERBS,
         subresources: listed,
         api_version: api_version(group, name),
         storage_version: api_version(group, stored),

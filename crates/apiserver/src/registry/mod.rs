@@ -20,18 +20,6 @@ use crate::openapi::Documents;
 use crate::strategy::Strategy;
 use custom::CustomColumn;
 
-/// The verbs of an ordinary resource.
-pub(crate) const ALL_VERBS: &[&str] = &[
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-
 /// A subresource as discovery lists it.
 #[derive(Debug, Clone)]
 pub(crate) struct Subresource {

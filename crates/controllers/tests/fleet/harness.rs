@@ -301,6 +301,15 @@ impl Fleet {
             .to_owned()
     }
 
+    /// Lets `edge-0` and so on join; their namespaces.
+    pub(crate) async fn join_many(&self, count: usize) -> Vec<String> {
+        let mut homes = Vec::new();
+        for index in 0..count {
+            homes.push(self.join(&format!("edge-{index}")).await);
+        }
+        homes
+    }
+
     pub(crate) async fn heartbeat(&self, home: &str, cluster: &str) {
         let status = json!({"lastObservedTime": self.env.now().to_string(), "heartbeatFrequencySeconds": 60,
             "conditions": [{"type": "Ready", "status": "True", "reason": "ManagedClusterReady", "message": "",

@@ -326,10 +326,7 @@ async fn delivers_reports_and_takes_away() {
 #[tokio::test(start_paused = true)]
 async fn a_template_carries_the_uids_of_its_users_and_of_nobody_else() {
     let mut fleet = Fleet::start().await;
-    let mut homes = Vec::new();
-    for index in 0..5 {
-        homes.push(fleet.join(&format!("edge-{index}")).await);
-    }
+    let homes = fleet.join_many(5).await;
     fleet.manifest("v1", "Namespace", "", "foo").await;
     let homes: Vec<&str> = homes.iter().map(String::as_str).collect();
     let users = |it: &serde_json::Value, kind: &str| {

@@ -185,10 +185,7 @@ async fn sends_each_cluster_its_share_only() {
 #[tokio::test(start_paused = true)]
 async fn reports_that_come_together_are_added_up_once() {
     let mut fleet = Fleet::start().await;
-    let mut homes = Vec::new();
-    for index in 0..20 {
-        homes.push(fleet.join(&format!("edge-{index}")).await);
-    }
+    let homes = fleet.join_many(20).await;
     fleet.manifest("v1", "Namespace", "", "foo").await;
     fleet.subscribe(&[]).await;
     let bound: Vec<String> = homes

@@ -141,7 +141,7 @@ impl Pass<'_> {
             if self.state.waves[place].started.is_none() {
                 self.state.waves[place].started = Some(self.now());
                 self.state.waves[place].completed = None;
-                if members.is_empty() && !self.members.is_empty() {
+                if members.is_empty() {
                     let note = format!("wave {name}: no cluster is in it, and so it is through at once");
                     self.warn(reasons::WAVE_STARTED, note);
                 } else {

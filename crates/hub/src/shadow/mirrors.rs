@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::kubernetes::CUSTOM_RESOURCE_DEFINITIONS;
 use apiserver::kinds::Kind;
 use kubeio::{Cache, CacheOptions, Client, Discovered};
+use machinery::resource::ALL_VERBS;
 use machinery::{ApiResource, meta};
 use runtime::CancellationToken;
 use serde_json::{Value, json};
@@ -232,22 +233,12 @@ fn is_skipped(group: &str) -> bool {
 
 /// The `APIResourceList`. Short names are left out: kubectl warns of every one that two groups share.
 pub(crate) fn discovery(table: &Table) -> Value {
-    let verbs = [
-        "create",
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "update",
-        "watch",
-    ];
     let mut resources = Vec::new();
     for mirror in table.values() {
         let resource = &mirror.resource;
         resources.push(json!({
             "name": resource.plural, "singularName": resource.kind.to_lowercase(), "namespaced": resource.namespaced,
-            "group": resource.group, "version": resource.version, "kind": resource.kind, "verbs": verbs,
+            "group": resource.group, "version": resource.version, "kind": resource.kind, "verbs": ALL_VERBS,
             "categories": ["clusternet.shadow"],
         }));
         if mirror.has_scale {

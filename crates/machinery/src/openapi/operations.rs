@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CustomKind, Dialect, custom, path_of};
 use crate::builtin::{Library, Resource};
+use crate::resource::ALL_VERBS;
 
 /// Types that operations refer to, whatever the resource.
 pub(super) const COMMON_TYPES: [&str; 7] = [
@@ -56,17 +57,6 @@ const PATCH_TYPES: [&str; 3] = [
     "application/merge-patch+json",
 ];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-
-const ALL_VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
 
 /// A resource to write the paths of.
 pub(super) struct Served {
